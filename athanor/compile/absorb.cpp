@@ -1,5 +1,5 @@
-// Loops that read the result of a contraction (a product, a convolution or its gradient) run in its kernel:
-// its elements are there in registers, and need not be read again.
+// Loops that read the result of a contraction (a product, a convolution or its gradient) run in its kernel,
+// where the result's elements are in registers and need not be read again.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -14,11 +14,11 @@
 namespace athanor {
 namespace {
 
-// The most buffers that an epilogue reads and writes, and the most steps: all are computed for each element
-// of a tile that waits in registers.
+// The most buffers that an epilogue reads and writes, and the most steps. All steps are computed for each
+// element of a tile that waits in registers.
 constexpr size_t max_inputs = 14, max_outputs = 12, max_steps = 128;
 
-/// All of a value's elements, in order.
+/// A loop that only stores the contraction's result.
 LoopProgram stored_as_it_is(const KernelRequest& request) {
   const OperandDesc& result = request.output();
   LoopOperand operand{0, result.dtype, 0, contiguous_strides(result.shape)};
@@ -37,7 +37,7 @@ LoopProgram stored_as_it_is(const KernelRequest& request) {
   return program;
 }
 
-/// Whether nothing that depends on buffer 0 makes a step of a small difference.
+/// Whether small differences in buffer 0 make only small differences in the results.
 bool is_continuous(const LoopProgram& program) {
   std::vector<bool> depends;
   const auto of = [&](int r) { return r >= 0 && depends[static_cast<size_t>(r)]; };
@@ -86,7 +86,7 @@ class Absorber {
   const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
   int writer(int v) const { return writer_[static_cast<size_t>(v)]; }
 
-  /// Lets the last contraction whose result the loop reads run it, or an earlier one.
+  /// Tries to run the loop in the last contraction whose result it reads, then in the earlier ones.
   bool try_loop(int s) {
     if (step(s).loops.size() != 1 || step(s).kind != PlanStep::Kind::launch || updates_in_place(step(s)) ||
         is_in_segment(step(s)))
@@ -99,7 +99,7 @@ class Absorber {
     return std::ranges::any_of(contractions, [&](int c) { return !is_in_segment(step(c)) && take(c, s); });
   }
 
-  /// Parameters are updated together, in place.
+  /// Whether the loop updates parameters. These run by themselves, many in one launch, in place.
   bool updates_in_place(const PlanStep& loop) const {
     const LoopProgram& program = loop.loops.front();
     return std::ranges::any_of(program.stores, [&](const LoopStore& store) {
@@ -113,12 +113,12 @@ class Absorber {
              });
     });
   }
-  /// What is computed again late runs by itself.
+  /// Whether a result belongs to a segment (nn::checkpoint) and is recomputed later, by a kernel of its own.
   bool is_in_segment(const PlanStep& s) const {
     return std::ranges::any_of(s.writes, [&](int v) { return value(v).segment.number != 0; });
   }
 
-  /// Whether `to` needs what `from` writes by way of another step.
+  /// Whether `to` needs `from` through another step between them.
   bool reaches(int from, int to) {
     std::vector<int> stack{from};
     std::set<int> seen;
@@ -141,7 +141,7 @@ class Absorber {
     const size_t own = request.own_inputs();
     LoopProgram first = request.has_epilogue() ? request.epilogue : stored_as_it_is(request);
 
-    // Inputs keep their order, and so do outputs; new ones follow.
+    // The contraction's inputs and outputs keep their order; the loop's new ones follow.
     std::vector<BufferRef> inputs(
         contraction.buffers.begin() + static_cast<std::ptrdiff_t>(own),
         contraction.buffers.begin() + static_cast<std::ptrdiff_t>(request.inputs.size()));
@@ -191,7 +191,7 @@ class Absorber {
     return true;
   }
 
-  /// A value as memory that a loop walks: its own shape does not matter.
+  /// A value as a row-major operand. The loop has its own strides, so the value's shape does not matter.
   OperandDesc described(const BufferRef& ref) const {
     const TensorType& type = value(ref.value).type;
     return {type.dtype,
@@ -236,7 +236,7 @@ class Absorber {
            std::ranges::any_of(readers, [&](int r) { return r != c; });
   }
 
-  /// Stores nothing that no other step reads.
+  /// Removes the stores of results that no other step reads.
   void drop_unread(int c) {
     PlanStep& s = step(c);
     KernelRequest& request = *s.request;
@@ -254,7 +254,7 @@ class Absorber {
       std::erase_if(program.stores, writes);
       std::erase_if(program.epilogue_stores, writes);
       for (LoopOperand& operand : program.operands)
-        if (operand.buffer >= buffer) --operand.buffer;  // the store's own is not used any more
+        if (operand.buffer >= buffer) --operand.buffer;  // the removed buffer itself is not used any more
       --program.buffers;
       request.outputs.erase(request.outputs.begin() + static_cast<std::ptrdiff_t>(i));
       s.buffers.erase(s.buffers.begin() + static_cast<std::ptrdiff_t>(first_output + i));
@@ -267,7 +267,7 @@ class Absorber {
         s.bytes += operand.shape.size() * static_cast<int64_t>(size_of(operand.dtype));
   }
 
-  /// Those that no step and no store uses.
+  /// Removes the operands that no step and no store uses.
   static void drop_operands(LoopProgram& program) {
     std::vector<int> number(program.operands.size(), -1);
     std::vector<LoopOperand> used;
@@ -285,7 +285,8 @@ class Absorber {
     program.operands = std::move(used);
   }
 
-  /// Contractions now need what their loops read: the steps in an order in which all is written before.
+  /// Reorders the steps so that values are written before they are read: contractions now also need what
+  /// their loops read.
   void order() {
     std::vector<int> waiting(plan_.steps.size(), 0);
     std::set<int> ready;
@@ -316,9 +317,9 @@ class Absorber {
 
   Plan& plan_;
   const std::vector<bool>& donated_;
-  std::vector<bool> absorbed_;          // steps
-  std::vector<int> writer_;             // of each value
-  std::vector<std::set<int>> readers_;  // of each value, with those that come after it
+  std::vector<bool> absorbed_;          // for each step
+  std::vector<int> writer_;             // for each value: the step that writes it, or -1
+  std::vector<std::set<int>> readers_;  // for each value: the steps that read it or must come after it
 };
 
 }  // namespace

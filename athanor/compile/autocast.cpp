@@ -1,7 +1,8 @@
 // Mixed precision: bf16 and f16 where each op's CastPolicy allows it, as PyTorch's autocast does.
 //
-// The pass sees the whole step, so gradients follow the same policies as the ops that they are of. It changes
-// what is stored and multiplied, not what tensors are: an f32 value that the user holds stays f32.
+// The pass sees the whole step, so gradients follow the policies of their own ops like all other ops. It
+// changes the types that values are stored and multiplied in, not the types of the user's tensors: an f32
+// value that the user holds stays f32.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -59,7 +60,7 @@ class Caster {
     return exact(original, std::move(node));
   }
 
-  // Ops on f32 do. What the user gave another type keeps it.
+  // Whether the policy applies: only to ops on f32. Values that the user gave another type keep it.
   bool takes_part(const GraphNode& original) const {
     const auto is_f32 = [&](int id) { return declared(id) == DType::f32; };
     const auto fits = [&](int id) { return is_f32(id) || !is_float(declared(id)); };
@@ -67,7 +68,7 @@ class Caster {
            std::ranges::all_of(original.inputs, fits);
   }
 
-  // In the types that the graph declares.
+  // Adds the node with the types that the graph declares.
   int exact(const GraphNode& original, GraphNode node) {
     bool all_f32 = node.type.dtype == DType::f32;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -99,7 +100,7 @@ class Caster {
         const int id = node.inputs[i];
         if (declared(original.inputs[i]) != DType::f32 || (!at_spread && is_spread(id))) continue;
         if (now(id) == DType::f32 || (narrow && *narrow != now(id)))
-          wide = true;  // bf16 with f16 too
+          wide = true;  // also for bf16 beside f16
         else
           narrow = now(id);
       }
@@ -108,7 +109,7 @@ class Caster {
     if (!narrow && !wide) look(true);
     if (wide || !narrow) return exact(original, std::move(node));
     if (!elementwise) return add_inferred(std::move(node));
-    // Elementwise primitives compute in f32 whatever is stored, so operands need not be of one type.
+    // Elementwise primitives compute in f32 whatever the stored types are, so operands may differ in type.
     if (node.type.dtype == DType::f32) node.type.dtype = *narrow;
     return result_.add(std::move(node));
   }
@@ -122,7 +123,7 @@ class Caster {
     return result_.add(std::move(node));
   }
 
-  // Whether a value repeats a smaller one: a number, or a vector beside rows.
+  // Whether a value repeats a smaller one: a number, or a vector that is broadcast to rows.
   bool is_spread(int id) const {
     const int64_t size = result_[id].type.shape.size();
     for (;; id = result_[id].inputs[0]) {
@@ -133,8 +134,8 @@ class Caster {
     }
   }
 
-  // The value rounded to `low`, once for all that need it: below reshapes and transposes, where a weight's
-  // other readers find it too.
+  // The value rounded to `low`, once for all its readers. The cast comes before reshapes and transposes, so
+  // that other readers of a weight share it.
   int narrowed(int id, DType low, const GraphNode& reader) {
     if (now(id) == low) return id;
     const auto key = std::pair(id, low);

@@ -1,4 +1,4 @@
-// Loops in a canonical order, so that loops that compute the same on other tensors are equal.
+// Loops in a canonical order, so that loops that do the same to different tensors are equal.
 #pragma once
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 namespace athanor {
 
-/// A simplified loop without reductions. Its steps, operands and buffers are in the order in which its stores
+/// A simplified loop without reductions. Steps, operands and buffers are in the order in which the stores
 /// need them.
 struct CanonicalLoop {
   LoopProgram program;
@@ -15,8 +15,8 @@ struct CanonicalLoop {
 
 CanonicalLoop canonical(const LoopProgram& program);
 
-/// Whether two loops differ only in extent and buffers. Without a dimension there is one element, so strides
-/// do not matter.
+/// Whether two loops differ only in extent and buffers. A space without dimensions has one element, so its
+/// strides do not matter.
 bool same_program(const LoopProgram& a, const LoopProgram& b);
 
 }  // namespace athanor

@@ -1,4 +1,4 @@
-// Mixed precision leaves a bias in f32; kernels take it in the type of the result that it is added to.
+// Mixed precision leaves a bias in f32, but kernels take it in the type of the result that it is added to.
 #include "athanor/compile/graph.h"
 #include "athanor/graph/find_primitive.h"
 #include "athanor/graph/op.h"
@@ -6,7 +6,7 @@
 namespace athanor {
 namespace {
 
-/// Whether it is a contraction's result, perhaps in another shape.
+/// Whether a node is a contraction's result, perhaps reshaped.
 bool is_result(const Graph& graph, int id) {
   while (graph[id].op->prim == Prim::reshape) id = graph[id].inputs[0];
   return graph[id].op->is_contraction;

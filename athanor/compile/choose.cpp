@@ -1,4 +1,4 @@
-// A kernel for every step of a plan.
+// Chooses a kernel for every step of a plan.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class KernelChooser {
   }
 
  private:
-  /// Of all steps with one request.
+  /// The choice for all steps with the same request.
   struct Decision {
     std::vector<size_t> steps;
     std::vector<Candidate> candidates;
@@ -66,7 +66,7 @@ class KernelChooser {
     return {error.code(), fmt::format("a kernel for {}: {}", step.name_and_parts(), error.problem()),
             error.where().empty() ? step.where : error.where(), error.hint()};
   }
-  /// Does it; an error then says for which step.
+  /// Runs `action`; adds the step's name to an error.
   static auto said_of(const PlanStep& step, const auto& action) {
     try {
       return action();
@@ -112,7 +112,7 @@ class KernelChooser {
     decisions_.push_back({{s}, std::move(candidates), std::move(choice), exact_instead});
   }
 
-  // The host's kernels need no compiling.
+  // With Tuning::quick only the host's kernels are timed, because they need no compiling.
   Choosing choosing(Device device) const {
     if (!looks_) return Choosing::first;
     if (options_.only_plans) return Choosing::guess;
@@ -129,7 +129,7 @@ class KernelChooser {
     return all;
   }
 
-  // Devices of one kind have the same.
+  // Devices of the same kind use the same libraries; each is listed once.
   void name_libraries() {
     for (const Device device : plan_.devices)
       for (std::string& library : backend_of(device).libraries(device.index))
@@ -152,7 +152,7 @@ class KernelChooser {
 
   void compile() const {
     std::vector<Uncompiled> kernels, guesses;
-    std::vector<size_t> steps;  // of `kernels`
+    std::vector<size_t> steps;  // for each of `kernels`
     const auto add = [&](const Kernel* kernel, size_t s) {
       kernels.push_back({kernel, plan_.steps[s].device});
       steps.push_back(s);
@@ -170,7 +170,7 @@ class KernelChooser {
             [&](size_t kernel, const Error& error) { return named(plan_.steps[steps[kernel]], error); });
   }
 
-  // As the tuner checks the kernels that it times.
+  // Checks the results of kernels that were not timed. The tuner checks those that it times.
   void check() {
     for (size_t d = 0; d < decisions_.size(); ++d) {
       Decision& decision = decisions_[d];
@@ -186,7 +186,7 @@ class KernelChooser {
 
   Plan& plan_;
   const CompileOptions& options_;
-  bool looks_;  // at what is remembered or timed
+  bool looks_;  // whether remembered and measured times decide
   double timing_seconds_ = 0;
   std::vector<size_t> fresh_;  // steps that had no kernel
   std::vector<Decision> decisions_;

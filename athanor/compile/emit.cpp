@@ -90,7 +90,7 @@ class Emitter {
     for (int64_t r : reduced) program.reduced.push_back(r != 0);
   }
 
-  // Turns extents or strides over [N, C, H, W] into those over [N, C/block, H, W, block].
+  // Turns extents or strides of [N, C, H, W] into extents or strides of [N, C/block, H, W, block].
   Ints blocked(Ints v, bool extents) const {
     if (block_ == 0) return v;
     const int64_t channel = v[1];
@@ -110,8 +110,7 @@ class Emitter {
     }
     const Shape& shape = node(id).type.shape;
     if (shape == group_.space) return blocked(v.strides, false);
-    // For a reduced value: its axes, without those of extent 1, are the axes of the space that are not
-    // reduced.
+    // A reduced value has the axes of the space that are not reduced, except for axes of extent 1.
     Ints strides(static_cast<size_t>(group_.space.rank()), 0);
     int axis = 0;
     for (int d = 0; d < group_.space.rank(); ++d) {
@@ -133,7 +132,7 @@ class Emitter {
     return first_register() + static_cast<int>(steps().size()) - 1;
   }
 
-  // The register that holds node `id` element for element; emits the steps that compute it.
+  // The register that holds an element of node `id`; emits the steps that compute it.
   int value_of(int id) {
     if (auto found = registers_.find(id); found != registers_.end()) return found->second;
     const View& v = view(id);
@@ -162,7 +161,7 @@ class Emitter {
     if (!is_elementwise(node(id).op->prim)) return false;
     const auto& list = epilogue_ ? group_.epilogue : group_.body;
     if (std::find(list.begin(), list.end(), id) != list.end()) return true;
-    // The epilogue cannot compute a value of the loop's body: it has another shape. Other values may be
+    // The epilogue cannot compute a value of the loop's body, which has another shape. Other values may be
     // recomputed.
     return fusion_.recomputed[static_cast<size_t>(id)] && !stored(id);
   }
@@ -207,7 +206,7 @@ class Emitter {
     o.dtype = node(id).type.dtype;
     o.offset = v.offset;
     o.strides = strides_over_space(id, v);
-    o.buffer = v.base;  // a node's number for now; see number_buffers
+    o.buffer = v.base;  // the node's number until number_buffers()
     result_.program.operands.push_back(std::move(o));
     is_write_.push_back(write);
     return static_cast<int>(result_.program.operands.size()) - 1;

@@ -1,4 +1,4 @@
-// Emission: a fused group as a loop program.
+// Emission: turns a fused group into a loop program.
 #pragma once
 #include <vector>
 
@@ -14,7 +14,7 @@ struct EmittedLoop {
   std::vector<int> computed;       // the nodes it computes, recomputed ones included, in order
 };
 
-/// A group whose values nothing needs gives a program without stores.
+/// The loop program of a group. It has no stores if nothing needs the group's values.
 EmittedLoop emit_loop(const Graph& graph, const std::vector<View>& views, const Fusion& fusion,
                       const LoopGroup& group);
 

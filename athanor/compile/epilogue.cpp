@@ -13,12 +13,13 @@
 namespace athanor {
 namespace {
 
-// The most inputs of an epilogue, and the most steps: all are computed for each element of a tile that waits
-// in registers.
+// The most inputs of an epilogue, and the most steps. All steps are computed for each element of a tile that
+// waits in registers.
 constexpr size_t max_epilogue_inputs = 8, max_epilogue_steps = 64;
-// A vector that is read for each element comes from a cache, if it is so much smaller than the result.
+// An input that is smaller than the result by this factor stays in a cache while it is read for each element.
 constexpr int64_t small_part = 16;
-// As in loops (fuse.cpp): what takes no more steps and reads no more operands is rather computed again.
+// As for loops (fuse.cpp): a value that takes no more steps and reads no more operands is recomputed, not
+// read.
 constexpr size_t max_again_steps = 12, max_again_reads = 2;
 
 class EpilogueFuser {
@@ -52,7 +53,7 @@ class EpilogueFuser {
   }
 
  private:
-  /// A contraction and what is computed behind it.
+  /// A contraction and the elementwise ops after it.
   struct Chain {
     int contraction = -1;
     LoopProgram program;
@@ -86,7 +87,8 @@ class EpilogueFuser {
 
   void find(int contraction) {
     const GraphNode& c = node(contraction);
-    // What depends on the contraction; of that, its result in order, and elementwise ops on it.
+    // `depends`: nodes that depend on the contraction. `results`: its result, perhaps reshaped. `ops`:
+    // elementwise ops on the result that an epilogue could compute. `values`: all elementwise ops on it.
     std::vector<bool> depends(graph_.nodes.size());
     std::set<int> results{contraction}, ops, values;
     depends[static_cast<size_t>(contraction)] = true;
@@ -123,7 +125,7 @@ class EpilogueFuser {
       if (node(*end).type.dtype == c.type.dtype && take(contraction, results, ops, *end)) return;
   }
 
-  /// Makes what leads to `end` the contraction's epilogue, if it can be.
+  /// Makes the ops from the contraction to `end` its epilogue, if possible.
   bool take(int contraction, const std::set<int>& results, const std::set<int>& ops, int end) {
     std::set<int> members{end};
     for (auto id = std::make_reverse_iterator(ops.upper_bound(end)); id != ops.rend(); ++id)
@@ -155,7 +157,7 @@ class EpilogueFuser {
     return true;
   }
 
-  /// Adds values that are only needed here, and those that are better computed again than read.
+  /// Adds values that are only needed here, and values that are cheaper to recompute than to read.
   void add_sides(std::set<int>& members, int contraction, const Shape& space) const {
     std::set<int, std::greater<>> sides;
     const auto add_inputs = [&](int id) {
@@ -176,7 +178,7 @@ class EpilogueFuser {
     }
   }
 
-  /// Whether others need the value in memory, and not only in loops.
+  /// Whether the value must be in memory, because it is an output or users other than loops read it.
   bool is_in_memory(int id) const {
     return is_output(id) || chains_.contains(id) ||
            !std::ranges::all_of(users_[static_cast<size_t>(id)], [&](int user) {
@@ -184,7 +186,7 @@ class EpilogueFuser {
            });
   }
 
-  /// Whether loops would rather compute the value again than read it.
+  /// Whether loops recompute the value instead of reading it.
   bool is_cheap(int id, int contraction, const Shape& space) const {
     std::set<int> reads;
     size_t steps = 0;
@@ -216,7 +218,7 @@ class EpilogueFuser {
     });
   }
 
-  /// Buffer 0 is the contraction's result; then the inputs, the output last.
+  /// Numbers the buffers: 0 is the contraction's result, then come the inputs, and last the output.
   bool number_buffers(Chain& chain, const EmittedLoop& loop, int end) const {
     std::vector<int> number(static_cast<size_t>(chain.program.buffers), chain.program.buffers - 1);
     for (size_t i = 0; i < loop.reads.size(); ++i) {
@@ -225,9 +227,9 @@ class EpilogueFuser {
         number[i] = 0;
         continue;
       }
-      // Of two contractions whose results are added, the later one adds them.
+      // If the results of two contractions are added, the later contraction adds them.
       if (latest(read) > chain.contraction) return false;
-      // While the contraction runs, its own operands are there as well.
+      // While the contraction runs, its own operands take memory too.
       if (spares_memory_ && node(read).type.shape.size() >= node(end).type.shape.size()) return false;
       chain.inputs.push_back(read);
       number[i] = static_cast<int>(chain.inputs.size());
@@ -264,7 +266,7 @@ class EpilogueFuser {
         renamed.push_back(result.add(std::move(copy)));
         continue;
       }
-      // The contraction takes the place of the end of the chain. The old contraction is dead.
+      // The contraction with its epilogue replaces the end of the chain. The old contraction is dead.
       const Chain& chain = found->second;
       for (const int input : chain.inputs) copy.inputs.push_back(renamed_of(input));
       copy.epilogue = chain.program;

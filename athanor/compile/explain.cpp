@@ -97,21 +97,21 @@ const PlanQueue& queue_of(const Plan& plan, const PlanStep& step) {
   return plan.queues[static_cast<size_t>(step.queue)];
 }
 
-/// Of plans with several queues: the step's, and what it waits for.
+/// For plans with several queues: the step's queue, and the steps that it waits for.
 std::string order_of(const Plan& plan, const PlanStep& step) {
   std::string text = to_string(queue_of(plan, step));
   if (!step.waits.empty()) text += fmt::format(" after {}", fmt::join(step.waits, " "));
   return text;
 }
 
-/// The kernel, and the type that it computes in where that is not the stored one: "generic gemm in f32".
+/// The kernel, and the type that it computes in if that is not the stored type: "generic gemm in f32".
 std::string kernel_of(const PlanStep& step, size_t width) {
   std::string name = shorten(step.kernel.name, width);
   const std::string in = step.request ? step.request->computes_in() : std::string();
   return in.empty() ? name : fmt::format("{} in {}", name, in);
 }
 
-/// A line for each step: as wide as it must be.
+/// A table with a line for each step, as wide as needed.
 std::string steps_table(const Plan& plan) {
   const bool several = plan.queues.size() > 1;
   std::vector<Row> rows{{"step", "part", "ops", "kernel", "why", several ? "queue" : "device", "result",
@@ -127,7 +127,7 @@ std::string steps_table(const Plan& plan) {
   return table(rows, {true, false, false, false, false, false, false, false, true, true, false, false});
 }
 
-/// The same in a few short lines for each step, with nothing left out.
+/// The same as a few short lines for each step. Only the names of parts may be shortened.
 std::string steps_in(const Plan& plan, size_t columns) {
   constexpr size_t number = 6, amounts = 18, details = 8;  // columns, with the blanks beside them
   size_t part = 4;
@@ -199,7 +199,7 @@ std::string contests(const Plan& plan, size_t columns) {
   return "\nKernels that were timed (* runs):\n\n" + (columns_of(wide) <= columns ? wide : narrow);
 }
 
-/// Kernels that were considered for a problem and do not run, other than because they are slower, by reason.
+/// Kernels that were considered but cannot be used, for each problem and reason. Slower ones are not listed.
 std::string left_out_of(const Plan& plan, size_t columns) {
   std::vector<std::string> problems;
   std::string text;
@@ -237,7 +237,7 @@ std::string kernels_of(const Plan& plan) {
   return join(parts, ", ");
 }
 
-/// " (1.2 MiB on cpu, 3.4 MiB on opencl:0)"; "" where there is one device.
+/// " (1.2 MiB on cpu, 3.4 MiB on opencl:0)"; "" if there is one device.
 std::string memory_by_device(const Plan& plan) {
   if (plan.devices.size() < 2) return {};
   std::vector<std::string> parts;
@@ -250,7 +250,7 @@ std::string memory_by_device(const Plan& plan) {
 
 }  // namespace
 
-// Of plans that change between float types: mixed precision.
+// The number of casts, for plans in mixed precision; "" if there are none.
 static std::string casts_of(const Plan& plan) {
   int64_t casts = 0, alone = 0;
   for (const PlanStep& step : plan.steps) {
@@ -277,7 +277,7 @@ static std::string recomputed_in(const Plan& plan) {
                      100 * again.share);
 }
 
-// Of plans that run on other devices than the host, which no queue captures.
+// Why the plan is not replayed; "" for plans on the host only, where no queue captures launches.
 static std::string replay_of(const Plan& plan) {
   const bool on_host = std::ranges::all_of(plan.devices, [](Device device) { return device == Device{}; });
   const std::string why = plan.why_not_replayed();

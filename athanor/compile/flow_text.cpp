@@ -7,7 +7,7 @@
 namespace athanor {
 namespace {
 
-// How much of `text` goes into a line: up to the last place where it may be broken.
+// How many characters of `text` go into a line: up to the last position where it may be broken.
 size_t line_length(std::string_view text, size_t columns) {
   if (text.size() <= columns) return text.size();
   if (text[columns] == ' ') return columns;

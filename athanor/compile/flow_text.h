@@ -6,17 +6,17 @@
 
 namespace athanor {
 
-/// The smallest width.
+/// The smallest supported width.
 constexpr size_t least_columns = 40;
 
-/// `text` in lines of at most `columns`: broken after blanks, plus signs, commas and slashes, and inside a
-/// word only where that is longer than a line. At least one line.
+/// `text` in lines of at most `columns`: broken after blanks, plus signs, commas and slashes. A word is
+/// broken only if it is longer than a line. Returns at least one line.
 std::vector<std::string> broken(std::string_view text, size_t columns);
 
-/// Lines of at most `columns`, each indented; pieces stand three blanks apart and stay whole where they fit.
+/// Lines of at most `columns`, each indented. Pieces are three blanks apart, and are not broken if they fit.
 std::string flowed(const std::vector<std::string>& pieces, size_t columns, size_t indent);
 
-/// Paragraphs of at most `columns`; a text's own line ends stay.
+/// `text` in lines of at most `columns`. The line ends of `text` are kept.
 std::string wrapped_lines(std::string_view text, size_t columns);
 
 }  // namespace athanor

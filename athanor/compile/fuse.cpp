@@ -9,9 +9,9 @@
 namespace athanor {
 namespace {
 
-// The most operands of a loop: more would not fit the first-level cache and the interpreter's tiles.
+// The most operands of a loop. The tiles of more would not fit the first-level cache.
 constexpr size_t max_operands = 24;
-// Recomputing an elementwise value pays when it reads no more full-size operands than this ...
+// Recomputing an elementwise value pays if it reads no more full-size operands than this ...
 constexpr size_t max_recompute_reads = 2;
 // ... and takes no more steps than this.
 constexpr size_t max_recompute_steps = 12;
@@ -54,7 +54,8 @@ class Fuser {
   }
 
  private:
-  // The operands of an elementwise node after recomputation: the nodes whose values are read from memory.
+  // What computing an elementwise node takes, recomputed operands included: the nodes whose values are read
+  // from memory, those of full size among them, and the steps.
   struct Cone {
     std::set<int> reads;
     size_t full_reads = 0, steps = 0;
@@ -66,23 +67,23 @@ class Fuser {
   int group_of(int id) const { return result_.group_of[static_cast<size_t>(id)]; }
   LoopGroup& group(int g) { return result_.groups[static_cast<size_t>(g)]; }
 
-  // A cast that a loop computes nothing for: both types are one in its registers.
+  // Whether a node is a cast that costs a loop nothing, because both types are the same in its registers.
   bool is_storage_cast(int id) const {
     return node(id).op->prim == Prim::cast &&
            computed_in(node(id).type.dtype) == computed_in(node(node(id).inputs[0]).type.dtype);
   }
 
-  // Whether `id` is itself an elementwise op, and not a view of one.
+  // Whether `id` is an elementwise op, not a view of one.
   bool is_body(int id) const { return is_elementwise(node(id).op->prim); }
 
-  // Marks values that must be in memory: those that kernels of ops read, and those that are not read element
-  // by element.
+  // Marks values that must be in memory: outputs, values that kernels of ops read, and values that are not
+  // read element by element.
   void find_stored() {
     for (int output : graph_.outputs) store(output);
     for (const auto& n : graph_.nodes) {
       if (is_movement(n.op->prim) &&
           view(static_cast<int>(&n - graph_.nodes.data())).base != &n - graph_.nodes.data())
-        continue;  // a view: its readers decide
+        continue;  // a view: its readers decide whether the value is stored
       const bool loop = is_elementwise(n.op->prim) || is_reduction(n.op->prim);
       for (int input : n.inputs)
         if (!loop || !is_body(input)) store(input);

@@ -7,15 +7,15 @@
 
 namespace athanor {
 
-/// Nodes that are computed in one loop over a space: elementwise ops with its shape, reductions of it along
+/// Nodes that are computed in one loop over a space: elementwise ops of the space's shape, reductions along
 /// the same axes, and elementwise ops on the reductions' results (the epilogue).
 struct LoopGroup {
   Shape space;
-  Ints axes;              // reduced; {} without reductions
+  Ints axes;              // the reduced axes; {} without reductions
   std::vector<int> body;  // elementwise, in topological order
   std::vector<int> reductions;
   std::vector<int> epilogue;
-  int level = 0;  // runs after everything of a lower level
+  int level = 0;  // the group runs after all groups and kernels of lower levels
 };
 
 /// What fusion decided.
@@ -29,8 +29,8 @@ struct Fusion {
 /// Whether an elementwise op takes so long that its values are kept instead of recomputed.
 bool is_costly(Prim prim);
 
-/// Whether a small change of the operands changes the result little. Kernels round contractions in their own
-/// ways; behind a step, right results would differ.
+/// Whether a small change of the operands changes the result little. Kernels round a contraction differently;
+/// a discontinuous op on its result would make correct kernels disagree.
 bool is_continuous(Prim prim);
 
 /// Puts every elementwise op and reduction of the graph into exactly one group. Levels make sure that no two

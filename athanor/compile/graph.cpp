@@ -40,7 +40,7 @@ Graph remove_dead(const Graph& graph) {
     if (!live[i]) continue;
     GraphNode node = graph.nodes[i];
     node.rename([&](int id) { return renamed[static_cast<size_t>(id)]; });
-    std::erase(node.after, -1);  // what nothing needs is not waited for
+    std::erase(node.after, -1);  // nodes that were removed are not waited for
     renamed[i] = result.add(std::move(node));
   }
   for (int input : graph.inputs) result.inputs.push_back(renamed[static_cast<size_t>(input)]);

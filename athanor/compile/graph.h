@@ -1,4 +1,4 @@
-// Graph: what has to be computed, as a list. Passes turn it into other lists.
+// Graph: the values to compute, as a list of nodes. Each pass turns a graph into another one.
 #pragma once
 #include <source_location>
 #include <string>
@@ -17,16 +17,17 @@ struct GraphNode {
   std::vector<int> inputs;  // positions in Graph::nodes, all smaller than this node's
   TensorType type;
   Layout layout;
-  Ints order = {};  // of the axes in memory, outermost first, if that is not their own; set by add_copies
+  Ints order = {};       // the axes' order in memory, outermost first; {}: as in the shape. Set by add_copies
   LoopProgram epilogue;  // only of contractions: see KernelRequest. Its inputs follow the op's
   std::source_location where;
   PartName part;
-  /// Earlier nodes that must have been computed before this one, although it does not read them: a value that
-  /// is recomputed waits until it is needed.
+  /// Earlier nodes that must be computed before this one, although it does not read them. For example, the
+  /// recomputation of a value waits until the value is needed.
   std::vector<int> after = {};
-  /// Of the Autocast that it was made in. After the pass autocast() only tf32 is left, on contractions.
+  /// The precision of the Autocast that it was made in. After the pass autocast() it is f32, or tf32 for
+  /// contractions.
   Precision precision = Precision::f32;
-  /// Of the nn::checkpoint that it was made in.
+  /// The nn::checkpoint that it was made in.
   Segment segment = {};
 
   /// Replaces each node that this one refers to.
@@ -58,13 +59,13 @@ std::string to_string(const Graph& graph);
 
 // The passes, in the order in which they run. The graph's meaning stays the same.
 
-/// Mixed precision: gives nodes within an Autocast the types that their ops' CastPolicy asks for, and adds
+/// Mixed precision: gives nodes made in an Autocast the types that their ops' CastPolicy asks for, and adds
 /// the casts. Inputs and outputs of the graph keep their types. See docs/mixed-precision.md.
 Graph autocast(const Graph& graph);
 /// Decomposes every op that has no kernel on its device, until only primitives and ops with kernels are left.
 /// Throws Error(device) naming the op and the user's line if an op has neither a kernel nor a decomposition.
 Graph lower(const Graph& graph, const CompileOptions& options);
-/// Turns transposed products into products of transposes, which are views. The old products are then unused.
+/// Turns transposed products into products of transposes, which are views. The old products become unused.
 Graph orient_products(const Graph& graph);
 /// Removes identities, common subexpressions and unused nodes.
 Graph simplify(const Graph& graph);
@@ -74,7 +75,7 @@ Graph cast_vectors_first(const Graph& graph);
 /// Chooses blocked layouts for the inputs and results of convolutions, and adds reorders at the edges.
 Graph choose_layouts(const Graph& graph, const CompileOptions& options);
 /// Makes the elementwise ops after a contraction its epilogue, if its device has kernels for this and nothing
-/// else uses the values in between. For the result of add_copies. `donated`: see compile().
+/// else uses the values in between. Runs after add_copies. `donated`: see compile().
 Graph fuse_epilogues(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
 
 /// Keeps only the nodes that outputs need, and all inputs.

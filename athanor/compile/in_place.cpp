@@ -1,4 +1,4 @@
-// Which outputs take over the memory of donated inputs.
+// Chooses which outputs take over the memory of donated inputs.
 #include "athanor/compile/in_place.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace athanor {
 namespace {
 
-// Whether two operands mean the same bytes at every index. In the epilogue, strides of reduced dimensions
-// do not count.
+// Whether two operands are the same bytes at every index. In the epilogue, strides of reduced dimensions do
+// not count.
 bool same_elements(const LoopProgram& p, const LoopOperand& a, const LoopOperand& b, bool in_epilogue) {
   if (a.dtype != b.dtype || a.offset != b.offset) return false;
   for (size_t d = 0; d < p.space.size(); ++d)
@@ -51,7 +51,7 @@ bool computes_from_same(const Walk& walk, int in, int out) {
       const int r = registers.back() - static_cast<int>(first);
       registers.pop_back();
       if (r < 0 || r >= static_cast<int>(steps.size()) || seen[static_cast<size_t>(r)])
-        continue;  // of another part, say
+        continue;  // no register of this part, or seen before
       seen[static_cast<size_t>(r)] = true;
       const LoopStep& step = steps[static_cast<size_t>(r)];
       if (step.kind == LoopStep::Kind::load && walk.value_of(step.operand) == in &&
@@ -70,7 +70,7 @@ bool computes_from_same(const Walk& walk, int in, int out) {
          });
 }
 
-// The values that each value is computed from which a step of loops writes.
+// For each value that a step of loops writes: the values that it is computed from.
 std::map<int, std::set<int>> sources_of(const PlanStep& s, const std::vector<Walk>& walks) {
   std::map<int, std::set<int>> all;
   for (const int out : s.writes) all[out];
@@ -102,9 +102,9 @@ class OutputPairing {
  public:
   OutputPairing(Plan& plan, const std::vector<bool>& donated) : plan_(plan), donated_(donated) {}
 
-  // A donated input can become an output if a loop reads and writes both element for element. An output takes
-  // an input that it is computed from, and those with the least choice take theirs first: nearly always the
-  // value of the same parameter, whose address then stays from step to step.
+  // A donated input can become an output if a loop reads one and writes the other element for element. An
+  // output prefers an input that it is computed from. Outputs with the fewest such inputs choose first. So a
+  // parameter nearly always takes the memory of its old value, and its address stays from step to step.
   std::vector<LateUpdate> run() {
     std::set<int> late;
     std::vector<LateUpdate> all;
@@ -157,7 +157,7 @@ class OutputPairing {
  private:
   PlanValue& value(int v) { return plan_.values[static_cast<size_t>(v)]; }
 
-  // State that lies on another device goes there, is updated, and comes back to its place.
+  // State that is kept on another device is copied from there, updated, and copied back to its old memory.
   void pair_copied_back(const PlanStep& back) {
     const int out = back.writes.front(), updated = back.reads.front();
     if (value(out).kind != PlanValue::Kind::output) return;
@@ -216,7 +216,8 @@ std::vector<Walk> walks_of(const PlanStep& s) {
 // Whether every loop of a step that reads `in` also writes `out`, and walks both in the same way.
 bool walks_alike(const PlanStep& s, const std::vector<Walk>& walks, int in, int out) {
   if (!s.request) return std::ranges::all_of(walks, [&](const Walk& w) { return walks_alike(w, in, out); });
-  // A contraction's kernels may compute elements of its result twice, but each sum of them once.
+  // A contraction's kernels may compute an element of the result twice, but compute each sum only once. So
+  // only sums may be updated in place.
   const Walk& epilogue = walks.front();
   const auto own = static_cast<std::ptrdiff_t>(s.request->own_inputs());
   return std::none_of(s.buffers.begin(), s.buffers.begin() + own,

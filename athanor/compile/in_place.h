@@ -6,7 +6,7 @@
 
 namespace athanor {
 
-/// A loop of a step, and which values its buffers are; -1: none.
+/// A loop of a step, and the value of each of its buffers; -1: the buffer is no value.
 struct Walk {
   const LoopProgram& program;
   std::vector<int> values;
@@ -14,22 +14,23 @@ struct Walk {
     return values[static_cast<size_t>(program.operands[static_cast<size_t>(operand)].buffer)];
   }
 };
-/// A step's loops, which run at the same time, or the epilogue of its contraction.
+/// A step's loops, which run at the same time, or its contraction's epilogue.
 std::vector<Walk> walks_of(const PlanStep& s);
 /// Whether every loop of a step that reads `in` also writes `out`, and walks both in the same way.
 bool walks_alike(const PlanStep& s, const std::vector<Walk>& walks, int in, int out);
 
-/// An update in place that would come too early, because a step needs the old value longer.
+/// An update in place that would come too early, because another step still needs the old value.
 struct LateUpdate {
   int step, in, out;
 };
 /// Lets outputs take over donated inputs from which they are computed, or that are read beside them, element
 /// by element. Returns those that can only be written later.
 std::vector<LateUpdate> pair_outputs(Plan& plan, const std::vector<bool>& donated);
-/// Only small values are, such as weights of batch norm, where launches are replayed.
+/// Whether write_later() may be used: only for small values, such as batch norm's weights, and only on
+/// devices whose kernels run several loops in one launch.
 bool can_write_later(const Plan& plan, const LateUpdate& late);
-/// Keeps the new value until the old one is not needed any more, and then copies it: many values in one
-/// launch. Its address thus stays from run to run.
+/// Writes the new value to a temporary and copies it over the old value when that is no longer needed. The
+/// copies of many values can share a launch. The value's address thus stays the same from run to run.
 void write_later(Plan& plan, const LateUpdate& late);
 
 }  // namespace athanor

@@ -49,12 +49,11 @@ class LoopJoiner {
   const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
   int& position(int s) { return position_[static_cast<size_t>(s)]; }
 
-  // The latest position of each step: before the first step that reads what it writes or overwrites what it
-  // reads.
+  // The latest position of each step: before the first step that reads its results or overwrites its
+  // operands.
   void find_latest() {
     latest_.assign(plan_.steps.size(), count() - 1);
-    // For each value, among the steps after the current one: the first that reads it, and the first that
-    // overwrites it.
+    // For each value: the first step after the current one that reads it, and the first that overwrites it.
     std::vector<int> user(plan_.values.size(), count()), overwriter(plan_.values.size(), count());
     for (int s = count() - 1; s >= 0; --s) {
       for (int v : step(s).writes)
@@ -97,7 +96,8 @@ class LoopJoiner {
       found->push_back(std::move(joinable));
   }
 
-  // Groups neighbours of a class: as many as can wait for the last of them and have room for their buffers.
+  // Groups neighbours of a class. A group grows while all its loops can wait for the last one and a kernel
+  // takes that many buffers.
   void make_groups() {
     groups_.clear();
     for (int s = 0; s < count(); ++s) position(s) = s;
@@ -127,8 +127,8 @@ class LoopJoiner {
     }
   }
 
-  // The largest size of all temporaries that are alive at one time, with every step at its position. `worst`:
-  // of the steps that are delayed at that time, the one that keeps most memory alive.
+  // The most bytes of temporaries alive at one time, with every step at its position. `worst`: the delayed
+  // step that keeps most memory alive at that time.
   int64_t most_alive(int* worst = nullptr) const {
     const auto steps = plan_.steps.size();
     std::vector<int> first(plan_.values.size(), -1), last(plan_.values.size(), -1);
@@ -152,8 +152,7 @@ class LoopJoiner {
     return most;
   }
 
-  // Of the steps that would have run before `at` but are delayed past it, the one that reads most temporary
-  // bytes.
+  // The step that reads most bytes of temporaries, of those that are delayed from before `at` to after it.
   int most_kept(int at) const {
     int found = -1;
     int64_t most = -1;
@@ -174,7 +173,7 @@ class LoopJoiner {
     for (auto& members : classes_) std::erase_if(members, [&](const Joinable& m) { return m.step == s; });
   }
 
-  // Replaces each group by one step, at the place of its last step.
+  // Replaces each group by one step, at the position of its last step.
   void rewrite() {
     std::map<int, const std::vector<const Joinable*>*> at;
     for (const auto& group : groups_) at[group.back()->step] = &group;
@@ -194,7 +193,7 @@ class LoopJoiner {
     all.after.clear();
     all.flops = all.bytes = 0;
     bool only_updates = true;
-    std::map<std::pair<int, int64_t>, int> numbers;  // of buffers; several loops that read a buffer share it
+    std::map<std::pair<int, int64_t>, int> numbers;  // of buffers, which the loops share
     const auto add_new = [](auto& list, const auto& more) {
       for (const auto& one : more)
         if (std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
@@ -234,7 +233,7 @@ class LoopJoiner {
   Device device_;
   int64_t max_buffers_;
   std::vector<int> latest_;    // for each step: the latest position where it may run
-  std::vector<int> position_;  // for each step: where it runs, which is where its group's last step is
+  std::vector<int> position_;  // for each step: where it runs; in a group, at the group's last step
   std::vector<std::vector<Joinable>> classes_;
   std::vector<std::vector<const Joinable*>> groups_;
 };

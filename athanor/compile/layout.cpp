@@ -8,7 +8,8 @@
 namespace athanor {
 namespace {
 
-// Converts between layouts. Only this pass makes one: it has no gradient, and no name by which it is found.
+// Converts between layouts. Only this pass makes such nodes: the op has no gradient, and is not registered
+// by name.
 const Op& reorder_op() {
   static const Op op{
       .name = "reorder",
@@ -67,8 +68,7 @@ class LayoutPass {
     return wanted;
   }
 
-  // Values that are not stored element by element (constants, indices, broadcasts of small values) fit any
-  // layout.
+  // Constants, indices and broadcasts are not stored element by element, so they fit any layout.
   bool is_virtual(int id) const {
     const GraphNode& node = result_[id];
     if (node.op->prim == Prim::constant || node.op->prim == Prim::iota) return true;

@@ -30,8 +30,7 @@ class Lowering {
   }
 
  private:
-  // Adds `node`, applied to nodes of the result, as ops that have kernels; returns its position in the
-  // result.
+  // Adds `node`, with nodes of the result as inputs, as ops that have kernels. Returns its index there.
   int lower(const GraphNode& node, const std::vector<int>& inputs, int depth) {
     std::vector<TensorType> types;
     for (int input : inputs) types.push_back(result_[input].type);
@@ -107,7 +106,7 @@ class Lowering {
   const Graph& source_;
   const CompileOptions& options_;
   Graph result_;
-  std::vector<int> after_;  // of the node that is being lowered, and so of all that it becomes
+  std::vector<int> after_;  // `after` of the node that is being lowered; all nodes that replace it get it
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Memory: the order of steps, updates in place, and each temporary's place in the arena.
+// Memory: the order of steps, updates in place, and each temporary's offset in the arena.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -45,11 +45,11 @@ class MemoryPlanner {
   PlanValue& value(int v) { return plan_.values[static_cast<size_t>(v)]; }
   PlanStep& step(int s) { return plan_.steps[static_cast<size_t>(s)]; }
 
-  // Which steps must come after each.
+  // The order that steps must keep.
   struct Needed {
-    std::vector<std::set<int>> successors;
-    std::vector<int> waiting;      // the number of steps that each comes after
-    std::vector<LateUpdate> late;  // they would overwrite what a later step needs
+    std::vector<std::set<int>> successors;  // for each step: the steps that must come after it
+    std::vector<int> waiting;               // for each step: the number of steps that must come before it
+    std::vector<LateUpdate> late;           // updates that would overwrite a value which a later step needs
   };
 
   // A step that overwrites an input waits for the input's other readers.
@@ -68,8 +68,8 @@ class MemoryPlanner {
     for (int s = 0; s < n; ++s)
       for (const auto* list : {&step(s).reads, &step(s).after})
         for (int v : *list) depend(s, writer[static_cast<size_t>(v)]);
-    // Steps are still in topological order here. The update can wait for readers of the old value that come
-    // before it. A reader that comes after it may depend on the update; then there is no update in place.
+    // An update in place waits for the other readers of the old value. If one of them depends on the update,
+    // it cannot be in place.
     for (int s = 0; s < n; ++s)
       for (int out : step(s).writes) {
         const int in = value(out).in_place_of;
@@ -88,8 +88,8 @@ class MemoryPlanner {
     return needed;
   }
 
-  // Kahn's algorithm. Of the steps that are ready, it takes one that frees more memory than it takes, else
-  // the oldest.
+  // Kahn's algorithm. Of the steps that are ready, it takes the one that frees most memory, or the oldest if
+  // none frees more than it takes.
   void schedule() {
     const int n = static_cast<int>(plan_.steps.size());
     auto [successors, waiting, late] = needed_steps();
@@ -189,8 +189,8 @@ class MemoryPlanner {
     int value = -1, step = -1;  // a temporary, or a step's scratch
   };
 
-  // From when a value's memory must be free. So that a copy waits for nothing but its source, nobody may have
-  // used the memory that it goes to since the last step of that device which the source waits for.
+  // The first step at which a value's memory must be free. A copy should wait for nothing but its source.
+  // So no step of the target device may use the copy's memory after the last one that the source waits for.
   int needed_from(int v) {
     const PlanStep& copy = step(value(v).first_step);
     if (copy.kind != PlanStep::Kind::copy || copy.writes.front() != v) return value(v).first_step;
@@ -275,7 +275,7 @@ size_t fullest_step(const Plan& plan, Device device) {
   std::vector<int64_t> taken(plan.steps.size() + 1, 0);  // at each step
   for (const PlanValue& value : plan.values)
     if (value.kind == PlanValue::Kind::temporary && value.type.device == device && value.first_step >= 0 &&
-        value.in_place_of < 0) {  // else another one's memory, which lives as long
+        value.in_place_of < 0) {  // other values share the memory of their first, which lives as long
       taken[static_cast<size_t>(value.first_step)] += size_of_value(value);
       taken[static_cast<size_t>(value.last_step) + 1] -= size_of_value(value);
     }

@@ -28,7 +28,7 @@ constexpr int pass_count = 11;
 
 /// How a plan's kernels are chosen by default.
 enum class Tuning : uint8_t {
-  off,    // the best guess: the remembered choice, also of alike problems; nothing is timed
+  off,    // the best guess: the remembered choice for this or a similar problem; nothing is timed
   quick,  // the same, except for the host's kernels, which are timed for some seconds
   full,   // the remembered choice; all other problems are timed
 };
@@ -44,12 +44,12 @@ struct CompileOptions {
   Tuning tuning = Tuning::full;
   /// Whether to leave out fusion that takes more memory.
   bool spares_memory = false;
-  bool only_plans = false;  // plans are looked at and not run: no kernel is timed, compiled or checked
+  bool only_plans = false;  // plans are made but not run: no kernel is timed, compiled or checked
   bool check_nan = false;   // look for NaN and infinity after each step of a plan
-  /// What may be taken of each device, in bytes (Plan::planned_memory_bytes and memory_beside); of the host
-  /// only where there is no other. 0: as much as it needs.
+  /// The most memory to use on each device, in bytes (Plan::planned_memory_bytes and memory_beside). It
+  /// applies to the host only if no other device is used. 0: no limit.
   int64_t memory_limit = 0;
-  /// Of the limit: what is taken beside the plan, such as batches that wait.
+  /// The part of the limit that is used outside the plan, such as by waiting batches.
   int64_t memory_beside = 0;
   int64_t plan_limit() const {
     return memory_limit > 0 ? std::max<int64_t>(1, memory_limit - memory_beside) : 0;
@@ -70,7 +70,7 @@ std::string_view to_string(Pass pass);
 /// name that is no pass.
 CompileOptions& compile_options();
 
-/// While it exists, this thread's plans are only looked at (CompileOptions::only_plans).
+/// While it exists, this thread's plans are made but not run (CompileOptions::only_plans).
 class OnlyPlansScope {
  public:
   explicit OnlyPlansScope(bool only = true) : before_(compile_options().only_plans) {

@@ -12,8 +12,7 @@ bool swaps_matrix_axes(const GraphNode& node) {
   return node.op->prim == Prim::permute && node.attrs.ints("axes") == Ints{1, 0};
 }
 
-// If `id` transposes a product that nothing else uses (through a reshape [1, M, N] -> [M, N]): that product.
-// Else -1.
+// The product that `id` transposes (through a reshape [1, M, N] -> [M, N]), if nothing else uses it; else -1.
 int transposed_product(const Graph& graph, int id, const std::vector<int>& uses) {
   const auto once = [&](int n) { return uses[static_cast<size_t>(n)] == 1; };
   if (!swaps_matrix_axes(graph[id])) return -1;

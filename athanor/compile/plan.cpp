@@ -19,7 +19,7 @@ std::string PlanStep::name() const {
   if (updated > 0)
     return parts.size() == loops.size() ? fmt::format("update of {} parameters", loops.size())
                                         : fmt::format("update of {} tensors", updated);
-  // There are many ops: each name once, in order, with its count.
+  // A step may have many ops, so each name comes once, in order, with its count.
   std::vector<std::pair<std::string, int>> counted;
   for (const auto& op : ops) {
     auto same = std::find_if(counted.begin(), counted.end(), [&](const auto& c) { return c.first == op; });
@@ -127,7 +127,7 @@ Plan schedule(const Graph& graph, const std::vector<bool>& donated, const Compil
   if (options.enabled(Pass::epilogue) && !options.spares_memory) absorb_loops(plan, donated);
   order_steps(plan, donated, options);
   if (options.enabled(Pass::inplace) && plan.copies() > 0) delay_copies(plan);
-  // A user who looks for a NaN wants to know which tensor has it.
+  // To report which tensor has a NaN, each loop must be a step by itself.
   if (options.enabled(Pass::join) && !options.check_nan) join_loops(plan);
   place_values(plan, options);
   return plan;
@@ -146,7 +146,7 @@ Plan compile(const Graph& source, const std::vector<bool>& donated, const Compil
   if (options.enabled(Pass::epilogue)) graph = cast_vectors_first(graph);
   Plan plan = with_kernels(schedule(graph, donated, options), options);
   if (options.memory_limit > 0 && plan.planned_memory_bytes() > options.plan_limit()) {
-    // Loops that run together keep memory alive for it, and so do epilogues.
+    // Joined loops keep operands alive until they run, and so do epilogues.
     CompileOptions apart = options;
     apart.spares_memory = true;
     apart.disabled |= 1U << static_cast<int>(Pass::join);

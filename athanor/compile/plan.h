@@ -1,5 +1,5 @@
-// Plan: what will run, as data: every kernel, copy and host call, on which device and queue, what it waits
-// for, why a kernel was chosen, and which bytes at which address it uses.
+// Plan: what will run, as data. It lists every kernel, copy and host call with its device, its queue, the
+// steps that it waits for, the memory that it uses, and the reason for which a kernel was chosen.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -27,13 +27,13 @@ struct PlanValue {
   int in_place_of = -1;  // the value whose memory it takes over: an input (for outputs) or another temporary
   int64_t offset = -1;   // for temporaries: bytes into their device's arena
   int first_step = -1, last_step = -1;  // the steps between which it is alive
-  Segment segment = {};                 // of the nn::checkpoint that it was made in
+  Segment segment = {};                 // the nn::checkpoint that it was made in
 };
 
-/// Takes steps in order. Steps of different queues run side by side, unless one waits for the other.
+/// Runs its steps in order. Steps of different queues run side by side, unless one waits for the other.
 struct PlanQueue {
   Device device;
-  bool transfers = false;  // the device's queue for copies from and to others; else that for kernels
+  bool transfers = false;  // the device's queue for copies from and to other devices; else for kernels
   bool operator==(const PlanQueue&) const = default;
 };
 
@@ -43,7 +43,7 @@ std::string to_string(const PlanQueue& queue);
 /// The temporaries and scratch memory of one device.
 struct PlanArena {
   Device device;
-  int64_t bytes = 0;  // the most that is taken at one time
+  int64_t bytes = 0;  // the most that is used at one time
 };
 
 /// Where a kernel's argument starts.
@@ -55,22 +55,22 @@ struct BufferRef {
 /// One command.
 struct PlanStep {
   enum class Kind : uint8_t {
-    launch,     // of a kernel
-    copy,       // of a value from one device to another: from buffers[0] to buffers[1]
-    host_call,  // runs on the host, with copies there and back: the user allows it for this op
+    launch,     // runs a kernel
+    copy,       // copies a value from one device to another: from buffers[0] to buffers[1]
+    host_call,  // runs on the host, with copies there and back; the user has allowed this for the op
   };
   Kind kind = Kind::launch;
-  int queue = 0;           // of Plan::queues
-  std::vector<int> waits;  // steps of other queues that must have run before
+  int queue = 0;           // index into Plan::queues
+  std::vector<int> waits;  // steps of other queues that must have finished before
   bool signals = false;    // a step of another queue waits for this one
-  // For several loops: the ops of the first.
-  std::vector<std::string> ops;          // that it computes: {"conv2d", "bias", "relu"}
-  Device device;                         // that runs it; for copies: that gets the value
+  // The ops that it computes: {"conv2d", "bias", "relu"}; for several loops: those of the first.
+  std::vector<std::string> ops;
+  Device device;                         // runs it; for copies: gets the value
   std::optional<KernelRequest> request;  // a kernel for an op, or
   std::vector<LoopProgram> loops;        // a fused loop, or several loops whose buffers are numbered together
   std::vector<BufferRef> buffers;        // the kernel's arguments, in order
   std::vector<int> reads, writes;        // values
-  std::vector<int> after;                // values that must be written before, although it does not read them
+  std::vector<int> after;                // values that must be written before, but are not read
   std::string where;                     // the user's line of the last op
   std::vector<std::string> parts;        // parts of the model that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and the least memory that is read and written
@@ -90,18 +90,18 @@ struct PlanStep {
   std::string name_and_parts() const;
 };
 
-/// What a plan recomputes instead of keeping it.
+/// How much a plan recomputes instead of keeping it in memory.
 struct Recomputation {
-  int64_t kernels = 0;  // that run once more
-  int64_t flops = 0;    // of those
-  int64_t bytes = 0;    // of planned memory that this saves
+  int64_t kernels = 0;  // the kernels that run again
+  int64_t flops = 0;    // their floating-point operations
+  int64_t bytes = 0;    // the planned memory that this saves
   double seconds = 0;   // their time, measured or predicted; 0: not known
-  double share = 0;     // of the plan's time, by the same times
+  double share = 0;     // their share of the plan's time, 0 to 1
   bool operator==(const Recomputation&) const = default;
 };
 
 struct Plan {
-  std::vector<Device> devices;  // of its values, with that of the first output in front
+  std::vector<Device> devices;  // the devices of its values; that of the first output comes first
   std::vector<PlanQueue> queues;
   std::vector<PlanValue> values;
   std::vector<PlanStep> steps;       // in the order in which they are given to their queues
@@ -113,70 +113,73 @@ struct Plan {
   std::vector<std::string> libraries = {};
 
   Device device() const { return devices.empty() ? Device{} : devices.front(); }
-  /// Of all devices.
+  /// The arenas of all devices together.
   int64_t arena_bytes() const;
 
-  /// The queue's place in `queues`, where it is added.
+  /// The queue's index in `queues`. Adds the queue if it is not there.
   int queue_number(PlanQueue queue);
   int64_t flops() const;
   int64_t bytes() const;
-  /// Inputs, outputs that take over no input, and arenas: of all devices, or of one.
+  /// The bytes of inputs, outputs that take over no input, and arenas, on all devices or on one.
   int64_t planned_memory_bytes() const;
   int64_t planned_memory_bytes(Device device) const;
   /// Steps that run on the host although their values are elsewhere.
   int kernels_off_device() const;
   int copies() const;
-  /// Its steps, as a queue can capture and replay them: launches that follow one another, of which only the
-  /// first waits for other queues, and only the last is waited for. Other steps are stretches of their own.
+  /// Consecutive steps that a queue can capture and replay: launches of which only the first waits for other
+  /// queues, and only the last is waited for. Each other step is a stretch by itself.
   struct Stretch {
     size_t first = 0, end = 0;
     size_t steps() const { return end - first; }
   };
   std::vector<Stretch> stretches() const;
-  /// Why all steps are given to their queues one by one each time, not captured once and replayed: "it has
-  /// one step". "" if a device that captures launches can replay some.
+  /// Why the plan cannot be captured once and replayed, so that each run gives the steps to their queues one
+  /// by one: "it has one step". "" if a device that captures launches can replay some.
   std::string why_not_replayed() const;
 };
 
 /// Steps for a graph of primitives and ops with kernels.
 Plan make_steps(const Graph& graph, const CompileOptions& options);
-/// Runs loops that read a contraction's result in its kernel, where the device's kernels can: elementwise
-/// loops with any results, and sums of rows, of columns and of channels. What only such loops read is not
-/// stored. `donated`: see compile().
+/// Runs loops that read a contraction's result in the contraction's kernel, if the device's kernels can:
+/// elementwise loops with any results, and sums of rows, of columns and of channels. Values that only such
+/// loops read are not stored. `donated`: see compile().
 void absorb_loops(Plan& plan, const std::vector<bool>& donated);
 /// Orders the steps so that little memory is alive at one time, and lets outputs take over donated inputs.
-/// `donated[i]`: input i is not needed afterwards.
+/// `donated`: see compile().
 void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);
 /// Delays copies of inputs to other devices until a few kernels before they are needed.
 void delay_copies(Plan& plan);
-/// Runs loops with the same program on different tensors in one launch, if they can wait for the last of
-/// them: the updates of many parameters. For devices that run the kernel language. The first loops then run
-/// later and keep what they read alive, so loops join only while memory grows by little.
+/// Runs loops with the same program on different tensors in one launch, such as the updates of many
+/// parameters. Only on devices whose backend has such kernels (Backend::most_joined_buffers). The first loops
+/// then run later and keep what they read alive, so loops join only while memory grows by little.
 void join_loops(Plan& plan);
 /// Chooses a kernel for every step that has none.
 void choose_kernels(Plan& plan, const CompileOptions& options);
-/// Recomputes temporaries right before their late use instead of keeping them: all but the results of each
-/// nn::checkpoint, and with a memory limit as many more as the plan needs to fit, at the least cost by
-/// measured or predicted times. The same kernels run again, so results stay the same, bit for bit. Sums and
-/// other reductions are small, and kept. Kernels must be chosen before; those of loops that run again in part
-/// must be chosen afterwards. Throws Error(usage) with the lowest possible limit if the plan cannot fit.
+/// Recomputes temporaries right before their late use instead of keeping them: all values of each
+/// nn::checkpoint except its results, and with a memory limit as many more as the plan needs to fit, at the
+/// least cost by measured or predicted times. The same kernels run again, so results stay the same, bit for
+/// bit. Results of sums and other reductions are small and always kept. Kernels must be chosen before; loops
+/// that run again in part need kernels afterwards. Throws Error(usage) with the lowest possible limit if the
+/// plan cannot fit.
 Plan recompute(Plan plan, const CompileOptions& options);
-/// Gives every temporary its place in its device's arena.
+/// Gives every temporary, and every step's scratch memory, an offset in its device's arena.
 void place_values(Plan& plan, const CompileOptions& options);
-/// The step at which temporaries and scratch memory take most of the device, as they are placed.
+/// The step at which the most bytes of temporaries and scratch memory of the device are in use. For a plan
+/// whose values are placed.
 size_t fullest_step(const Plan& plan, Device device);
-/// Finds which steps must wait for steps of other queues: for those that write what they use, and for those
-/// that use memory which they write.
+/// Finds the steps of other queues that each step must wait for: those that write memory which it uses, and
+/// those that use memory which it writes.
 void order_queues(Plan& plan);
 
-/// The steps of a graph in order, with all memory except the kernels' scratch memory. From this the memory of
-/// a plan is known before its kernels are chosen. For passes that choose between equivalent graphs.
+/// The steps of a graph in order, with all memory except the kernels' scratch memory: the memory of a plan
+/// whose kernels are not chosen yet. For passes that choose between equivalent graphs.
 Plan schedule(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
-/// Runs all passes: from the requested values to a plan that can run.
+/// Runs all passes: from the requested values to a plan that can run. `donated[i]`: input i is not needed
+/// after the run, so an output may take over its memory.
 Plan compile(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
 
-/// The plan for people, with totals: a table where that fits into so many columns (of at least 40), else some
-/// short lines for each step.
+/// The plan as text for people, with totals: a table if it is no wider than `columns` (at least 40), else a
+/// few short lines for each step.
 std::string explain(const Plan& plan, size_t columns = 1000);
 /// The plan as data (schema: docs/architecture.md).
 nlohmann::json to_json(const Plan& plan);

@@ -1,5 +1,5 @@
-// Queues: what steps must wait for. Steps of one queue run in order; between queues, a step waits for the
-// last step that wrote what it uses, or used what it writes.
+// Queues: the steps that each step must wait for. Steps of one queue run in order. Between queues, a step
+// waits for the last step that wrote memory which it uses, or used memory which it writes.
 #include <algorithm>
 
 #include "athanor/compile/plan.h"
@@ -7,9 +7,9 @@
 namespace athanor {
 namespace {
 
-/// Bytes that a step uses: of an arena, or of a bound value.
+/// Bytes that a step uses in an arena or in a bound value.
 struct Access {
-  int memory;  // a bound value's number; for arenas: -1 - the arena's
+  int memory;  // a bound value's number; for an arena: -1 - its number
   int64_t begin, end;
   bool write;
   bool conflicts(const Access& other) const {
@@ -25,7 +25,7 @@ class QueueOrder {
 
   void run() {
     const size_t queues = plan_.queues.size();
-    // For each step and queue: the last step of the queue that has run for certain when the step begins.
+    // For each step and queue: the last step of the queue that has certainly finished when the step begins.
     std::vector<std::vector<int>> known(plan_.steps.size(), std::vector<int>(queues, -1));
     std::vector<int> last(queues, -1);
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s) {
@@ -50,7 +50,7 @@ class QueueOrder {
  private:
   const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
 
-  // What is known when `step` of `queue` has run.
+  // Adds what is known once `step` of `queue` has finished.
   static void learn(std::vector<int>& mine, const std::vector<int>& other, size_t queue, int step) {
     for (size_t q = 0; q < mine.size(); ++q) mine[q] = std::max(mine[q], other[q]);
     mine[queue] = std::max(mine[queue], step);

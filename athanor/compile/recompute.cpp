@@ -15,7 +15,7 @@ namespace {
 using Selection = Reruns::Selection;
 using How = Reruns::How;
 
-/// The devices that a limit holds for: all but the host, unless everything is there.
+/// The devices that a limit applies to: all except the host, or the host if it is the only one.
 std::vector<Device> limited_devices(const Plan& plan) {
   std::vector<Device> devices = plan.devices;
   if (devices.size() > 1) std::erase(devices, Device{});
@@ -38,8 +38,8 @@ int64_t arena_of(const Plan& plan, Device device) {
   return found == plan.arenas.end() ? 0 : found->bytes;
 }
 
-/// Chooses what to compute again, one value at a time: the one that brings the plan nearest to the limit for
-/// the time that it costs.
+/// Chooses the values to compute again, one at a time: each time the value that saves most excess memory per
+/// second of recomputation.
 class Chooser {
  public:
   Chooser(const Plan& plan, const CompileOptions& options)
@@ -54,11 +54,12 @@ class Chooser {
     return plan;
   }
 
-  /// A selection by which the plan fits; none if this finds none.
+  /// A selection with which the plan fits the limit; nullopt if this search finds none.
   std::optional<Selection> fit(int64_t limit) const {
     Selection selection = by_hand_;
     for (const Device device : limited_devices(plan_)) {
-      // What is alive at one time is little less than what its places take together.
+      // The arena is a little larger than the most bytes alive at one time, so the target is lowered by the
+      // difference and tried again.
       int64_t target = limit - (plan_.planned_memory_bytes(device) - arena_of(plan_, device));
       constexpr int attempts = 8;
       for (int attempt = 0;; ++attempt) {
@@ -71,7 +72,8 @@ class Chooser {
     return fits(placed(selection), limit) ? std::optional(selection) : std::nullopt;
   }
 
-  /// Without what the plan, as it is placed, can keep after all, the dearest first.
+  /// The selection without the values that the placed plan has room to keep. Values that take longest to
+  /// recompute are tried first.
   Selection trimmed(Selection selection, int64_t limit) const {
     constexpr size_t most_tried = 32;
     std::vector<int> chosen = dearest(selection);
@@ -91,7 +93,7 @@ class Chooser {
     Selection selection;
     int64_t bytes;
   };
-  /// The least limit for which this finds a selection, to half a percent.
+  /// The lowest limit for which fit() finds a selection, to half a percent.
   Least least() const {
     Least best{by_hand_, most_on_a_device(placed(by_hand_))};
     int64_t too_small = 0;
@@ -110,7 +112,7 @@ class Chooser {
  private:
   struct Option {
     int value;
-    double worth;  // excess bytes that go for each second, when it was looked at last
+    double worth;  // excess bytes saved per second of recomputation, when last computed
   };
 
   bool lower(Selection& selection, Device device, int64_t target) const {
@@ -138,7 +140,7 @@ class Chooser {
     bool progress = true;
     while (excess > 0) {
       if (options.empty()) {
-        // What was of no use may be of use now.
+        // Values that saved nothing before may save memory now.
         if (!std::exchange(progress, false)) return false;
         for (const Option& one : std::exchange(useless, {})) file(one.value);
         continue;
@@ -162,7 +164,7 @@ class Chooser {
     return true;
   }
 
-  // What was chosen, the dearest first.
+  // The chosen values; those that take longest to recompute come first.
   std::vector<int> dearest(const Selection& selection) const {
     std::vector<int> chosen;
     for (const int v : reruns_.candidates())
@@ -176,7 +178,7 @@ class Chooser {
     return selection;
   }
 
-  // Keeps what need not be computed again after all, the dearest first.
+  // Removes values that need not be recomputed after all. Those that take longest are tried first.
   void take_back(Selection& selection, Device device, int64_t target) const {
     double seconds = reruns_.outcome(selection, device).seconds;
     for (const int v : dearest(selection)) {

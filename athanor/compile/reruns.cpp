@@ -10,7 +10,7 @@ namespace athanor {
 namespace {
 
 constexpr int never = std::numeric_limits<int>::max();
-// What a value is computed from is kept for it, if it is no larger than this share.
+// An operand smaller than the recomputed value by more than this factor is kept, not recomputed.
 constexpr int64_t small_share = 8;
 
 int64_t bytes_of_temporary(const PlanValue& value) {
@@ -35,7 +35,7 @@ Reruns::Reruns(const Plan& plan)
 }
 
 void Reruns::note_uses() {
-  std::vector<int> before(plan_.values.size(), -1);  // the last use
+  std::vector<int> before(plan_.values.size(), -1);  // for each value: its last use so far
   for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s) {
     const PlanStep& step = plan_.steps[static_cast<size_t>(s)];
     for (const int v : step.reads) {
@@ -74,7 +74,7 @@ void Reruns::make_rerun(int v) {
   candidates_.push_back(v);
 }
 
-// The part of a loop that makes one value, element by element; none for the results of reductions.
+// The part of a loop that computes one value element by element; nullopt for the results of reductions.
 std::optional<PlanStep> Reruns::cut_loop(const PlanStep& step, int v) const {
   LoopProgram program = step.loops.front();
   std::erase_if(program.stores, [&](const LoopStore& store) {
@@ -103,7 +103,7 @@ std::optional<PlanStep> Reruns::cut_loop(const PlanStep& step, int v) const {
 }
 
 Reruns::Selection Reruns::by_hand() const {
-  std::map<int, int> ends;  // of segments: the last step that belongs to each
+  std::map<int, int> ends;  // for each segment: its last step
   for (int v = 0; v < count(); ++v)
     if (const int number = value(v).segment.number; number != 0) {
       int& end = ends[number];
@@ -148,7 +148,7 @@ bool Reruns::is_late(const Selection& selection, int v, int step) const {
   return selection[i] == How::needed && step > last_read_[i];
 }
 
-// Which of a value's makings a step reads.
+// The number under which a step reads a value: v, or v + count() for the recomputed value.
 int Reruns::value_for(const Selection& selection, const Run& run, int v, int step) const {
   const bool late = is_late(selection, v, step) && run.first[static_cast<size_t>(v + count())] >= 0;
   return late ? v + count() : v;
@@ -238,7 +238,7 @@ Plan Reruns::apply(const Selection& selection) const {
       second.in_place_of = -1;
       result.values.push_back(second);
     }
-  int now = 0;  // the step of the plan that the next reruns are for
+  int now = 0;  // the step of the original plan that the next reruns come before
   for (const auto [s, rerun] : made.items) {
     PlanStep step = rerun >= 0 ? *reruns_[static_cast<size_t>(rerun)] : plan_.steps[static_cast<size_t>(s)];
     const auto renamed = [&](int v) {

@@ -53,7 +53,7 @@ class Simplifier {
            a.epilogue == b.epilogue && a.after == b.after && a.precision == b.precision;
   }
 
-  // If a node has the same number everywhere: that number, found through broadcasts and reshapes.
+  // The number, if all elements of a node are the same constant. Looks through broadcasts and reshapes.
   std::optional<double> number(int id) const {
     const GraphNode& node = result_[id];
     if (node.op->prim == Prim::constant) return node.attrs.number("value");
@@ -62,18 +62,18 @@ class Simplifier {
   }
   bool is(int id, double value) const { return number(id) == value; }
 
-  // In mixed precision an operand may be of another type than the result.
+  // As identity(), but only with the result's type: in mixed precision an operand may have another type.
   std::optional<int> identity_of_type(const GraphNode& node) const {
     const auto same = identity(node);
     return same && result_[*same].type == node.type ? same : std::nullopt;
   }
 
-  // Whether every value of `from` is also one of `to`.
+  // Whether `to` can represent every value of `from`.
   static bool holds(DType to, DType from) {
     return to == from || (is_float(from) && is_float(to) && size_of(to) > size_of(from));
   }
 
-  // If a node only repeats an earlier value: that value.
+  // The earlier value that a node only repeats, if there is one.
   std::optional<int> identity(const GraphNode& node) const {
     const auto in = [&](size_t i) { return node.inputs[i]; };
     const auto in_type = [&](size_t i) -> const TensorType& { return result_[in(i)].type; };
@@ -92,7 +92,7 @@ class Simplifier {
       case Prim::slice:
         if (in_type(0).shape == node.type.shape && in_type(0).shape.size() > 0) {
           const Ints& step = node.attrs.ints("step");
-          // With the same extents and positive steps, a slice can only be the whole.
+          // With the same extents and a step of 1, the slice is the whole tensor.
           bool whole = true;
           for (int i = 0; i < node.type.shape.rank(); ++i)
             whole &= node.type.shape[i] == 1 || step[static_cast<size_t>(i)] == 1;
@@ -104,7 +104,7 @@ class Simplifier {
         break;
       case Prim::cast:
         if (in_type(0).dtype == node.type.dtype) return in(0);
-        // There and back again, if the way there lost nothing.
+        // A cast to another type and back does nothing if the first cast loses nothing.
         if (const GraphNode& below = result_[in(0)]; below.op->prim == Prim::cast) {
           const TensorType& source = result_[below.inputs[0]].type;
           if (source.dtype == node.type.dtype && holds(below.type.dtype, source.dtype))
@@ -165,7 +165,7 @@ class Simplifier {
     }
   }
 
-  // A piece of a sum of pads: a value that lies at `start` of an axis, with zeros around it.
+  // A piece of a sum of pads: a value from `start` to `end` of an axis, with zeros around it.
   struct Piece {
     int value, axis;
     int64_t start, end;
@@ -184,7 +184,7 @@ class Simplifier {
     return found;
   }
 
-  // What was joined already is taken apart again.
+  // Adds a piece. A concatenation that was made before is split into its pieces again.
   void add_pieces(const Piece& whole, std::vector<Piece>& pieces) const {
     const GraphNode& node = result_[whole.value];
     if (node.op->prim != Prim::concat || !node.after.empty() || node.attrs.integer("axis") != whole.axis)
@@ -197,7 +197,7 @@ class Simplifier {
     }
   }
 
-  // The pads that are added up in a value: false if anything else is.
+  // Collects the pads that a value is the sum of. Returns false if it adds anything else.
   bool gather_pads(int id, const TensorType& type, std::vector<Piece>& pieces) const {
     constexpr size_t most = 64;
     const GraphNode& node = result_[id];

@@ -13,11 +13,12 @@ class StepTimes {
   /// Seconds of the chosen kernel if it was timed; otherwise from arithmetic and bytes, at the best rates
   /// that any kernel of the device has reached.
   double seconds(const PlanStep& step) const;
-  /// Of all steps, one after the other. Those that were not timed count `factor` times.
+  /// Seconds of all steps, one after the other. Steps that were not timed count `factor` times.
   double seconds(const Plan& plan, double factor = 1) const;
-  /// As if no step had been timed.
+  /// Seconds of all steps as if none had been timed.
   double seconds_by_rates(const Plan& plan) const;
-  /// False after a device without rates, on which nothing was timed: seconds are then only proportional.
+  /// False if a step's device has no known rates, because nothing was timed on it. Seconds are then only
+  /// proportional to the real ones.
   bool known() const { return known_; }
 
  private:

@@ -123,8 +123,7 @@ class StepMaker {
     plan_.steps.push_back(std::move(step));
   }
 
-  // Keeps the parts distinct. Of a part and a part inside it, keeps only the inner one, because it is more
-  // precise.
+  // Keeps the parts distinct. If one part lies inside another, keeps only the inner one.
   static void add_part(std::vector<std::string>& parts, const std::string& part) {
     const auto lies_in = [](const std::string& inner, const std::string& outer) {
       return inner == outer || (inner.starts_with(outer) && inner[outer.size()] == '.');
@@ -160,8 +159,7 @@ class StepMaker {
     return is_float(from) && is_float(to) ? fmt::format("cast to {}", to_string(to)) : n.op->name;
   }
 
-  // Copies run beside the kernels of the device that gives; the host's memory is fetched by the device that
-  // takes.
+  // A copy runs beside the kernels of its source's device. Copies from the host run on the target's queue.
   void add_copy(int id) {
     const GraphNode& n = node(id);
     const int from = value_of(view(n.inputs[0]).base), to = value_of(id);
@@ -224,10 +222,10 @@ class StepMaker {
     finish(std::move(step), computed, id);
   }
 
-  // The node that the op's kernel can compute along; -1 where there is none.
+  // The node that the op's kernel can compute as well; -1 if there is none.
   int sharing(int id) const {
     const GraphNode& n = node(id);
-    // What is computed again late runs by itself.
+    // A value of a segment (nn::checkpoint), which is recomputed later, needs a kernel of its own.
     if (!together_ || n.op->shares_with.empty() || n.segment.number != 0) return -1;
     const auto takes_some = [](const std::vector<int>& some, const std::vector<int>& all) {
       auto next = some.begin();
@@ -248,7 +246,7 @@ class StepMaker {
   OperandDesc describe(int id) const { return operand_of(graph_, views_, id); }
 
   const Graph& graph_;
-  bool libraries_;  // whether they may compute
+  bool libraries_;  // whether kernels of vendors' libraries may be used
   std::vector<View> views_;
   Fusion fusion_;
   Plan plan_;

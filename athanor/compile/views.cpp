@@ -11,11 +11,11 @@
 namespace athanor {
 namespace {
 
-// Strides that walk `from`, with strides `strides`, in the order of `to`, if there are such.
+// Strides over `to` that read a tensor of shape `from` and strides `strides` in order; nullopt if none do.
 std::optional<Ints> reshape_strides(const Shape& from, const Ints& strides, const Shape& to) {
   Ints result(static_cast<size_t>(to.rank()), 0);
   if (to.size() == 0) return result;
-  // Cuts both shapes into the shortest runs of equal size. Within a run, memory must be walked evenly.
+  // Cuts both shapes into the shortest runs of axes of equal size. A run's elements must have one stride.
   int i = 0, j = 0;
   while (i < from.rank() || j < to.rank()) {
     const int i0 = i, j0 = j;
@@ -175,7 +175,8 @@ class Copies {
     return node.op->prim == Prim::none && backend_of(node.type.device).takes_strides(*node.op);
   }
 
-  /// Results whose axes others want in another order are written in that order.
+  /// For each node: the order of axes that its result is written in, if a permute reads it in another order
+  /// and the kernel can write it so; else {}.
   std::vector<Ints> wanted_orders() const {
     std::vector<Ints> orders(source_.nodes.size());
     for (const GraphNode& user : source_.nodes) {
@@ -188,7 +189,7 @@ class Copies {
     return orders;
   }
 
-  /// `id`, or a copy if its rows are not in memory, element beside element.
+  /// `id`, or a copy if the elements of its rows are not adjacent in memory.
   int in_rows(int id) {
     const View& view = views_[static_cast<size_t>(id)];
     const Shape& shape = result_[id].type.shape;
@@ -197,8 +198,9 @@ class Copies {
     return rows ? id : dense(id);
   }
 
-  /// Kernels of primitives accept any strides; kernels of whole ops need dense memory, and so do copies to
-  /// other devices, which are of bytes. Ops of the same inputs read the same copies: they may run together.
+  /// The inputs, copied where necessary. Kernels of primitives accept any strides. Kernels of whole ops need
+  /// dense memory, and so do copies to other devices, which copy bytes. Ops with the same inputs get the same
+  /// copies, so that one kernel can compute both.
   std::vector<int> readable(const std::vector<int>& inputs, Prim prim) {
     const bool only_dense = prim == Prim::none || prim == Prim::to;
     if (const auto found = copied_.find(inputs); only_dense && found != copied_.end()) return found->second;
@@ -234,7 +236,7 @@ class Copies {
     return add(std::move(node), std::move(view));
   }
 
-  // `id`, or a copy if it is not the whole memory of a node, in order.
+  // `id`, or a copy if it is not the whole memory of a node in order.
   int dense(int id) {
     const View& view = views_[static_cast<size_t>(id)];
     if (view.kind == View::Kind::memory &&

@@ -1,4 +1,4 @@
-// Views: values that are other values, read with other strides. Moving data then costs nothing.
+// Views: values that are read from another value's memory with other strides. Moving data then costs nothing.
 #pragma once
 #include <vector>
 
@@ -12,7 +12,7 @@ struct View {
   enum class Kind : uint8_t { memory, constant, index };
   Kind kind = Kind::memory;
   int base = -1;
-  double value = 0;    // of a constant
+  double value = 0;    // the constant
   int64_t offset = 0;  // elements into base; for an index: its value at the origin
   Ints strides;        // elements for each axis of the node's shape; for an index: its slope
 

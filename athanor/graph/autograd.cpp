@@ -34,7 +34,7 @@ std::vector<Tensor> inputs_of(const Node& node) {
   return result;
 }
 
-// The nodes through which gradients flow, newest first: those between `outputs` and leaves (or `targets`).
+// The nodes through which gradients flow, from `outputs` to leaves (or `targets`), newest first.
 std::vector<NodePtr> differentiable_nodes(const std::vector<Tensor>& outputs,
                                           const std::unordered_set<const Node*>& targets) {
   std::vector<NodePtr> found, stack;
@@ -78,7 +78,7 @@ std::vector<Tensor> input_gradients(const NodePtr& node, const Tensor& gradient)
       differentiable.push_back(inputs[i]), positions.push_back(i);
   Tensor output;
   {
-    const WithGrad on;  // the decomposition must be differentiable even where history is not kept
+    const WithGrad on;  // the decomposition must be differentiable even under NoGrad
     output = op.decompose(inputs, node->attrs);
   }
   const auto gradients = grad({output}, differentiable, {gradient});

@@ -77,13 +77,13 @@ bf16::operator float() const { return std::bit_cast<float>(static_cast<uint32_t>
 
 namespace {
 
-/// A float of 8 bits, as the kernel language computes it (language/common.kernel).
+/// A format of 8-bit floats, converted as in the kernel language (language/common.kernel).
 struct EightBits {
-  uint32_t mantissa;  // its bits
-  uint32_t shift;     // of its exponent, to that of an f32
-  uint32_t largest;   // finite number
+  uint32_t mantissa;  // bits of the mantissa
+  uint32_t shift;     // the exponent bias of f32 minus this format's
+  uint32_t largest;   // the code of the largest finite number
   uint32_t overflow;  // the code of larger numbers
-  float smallest;     // subnormal number
+  float smallest;     // the smallest subnormal number
 
   uint8_t code(float value) const {
     const auto u = std::bit_cast<uint32_t>(value);
@@ -102,7 +102,7 @@ struct EightBits {
     const float finite = magnitude < 1U << mantissa
                              ? static_cast<float>(magnitude) * smallest
                              : std::bit_cast<float>((magnitude << (23 - mantissa)) + (shift << 23));
-    // Behind the largest: infinity where there is one, then NaN.
+    // Codes above the largest number: infinity, if the format has it, then NaN.
     const bool infinite = magnitude == overflow && overflow != 0x7f;
     const float all =
         magnitude <= largest ? finite : std::bit_cast<float>(infinite ? 0x7f800000U : 0x7fc00000U);

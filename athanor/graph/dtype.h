@@ -18,9 +18,9 @@ constexpr size_t size_of(DType t) {
   return sizes[static_cast<int>(t)];
 }
 constexpr bool is_float(DType t) { return t <= DType::f8e5m2; }
-/// Floats that are stored only.
+/// Whether a type is a float that values are only stored in.
 constexpr bool is_narrow_float(DType t) { return t >= DType::f16 && t <= DType::f8e5m2; }
-/// The type in which kernels hold an element in registers: f32 for narrow floats, every other type itself.
+/// The type in which kernels hold an element in registers: f32 for narrow floats, else the type itself.
 constexpr DType computed_in(DType t) { return is_narrow_float(t) ? DType::f32 : t; }
 constexpr bool is_int(DType t) { return t >= DType::i64 && t <= DType::u8; }
 
@@ -29,8 +29,8 @@ std::string_view to_string(DType t);
 /// The inverse of to_string; throws Error(name) with the nearest match.
 DType parse_dtype(std::string_view name);
 
-/// The type that an operation on both has: the wider of two floats or two integers,
-/// floats before integers before bool. Two floats of as many bytes give f32, i8 with u8 gives i32.
+/// The type of the result of an operation on both: the wider of two floats or two integers,
+/// floats before integers before bool. Two different floats of equal size give f32, i8 with u8 gives i32.
 DType promote(DType a, DType b);
 
 /// IEEE binary16, storage only.
@@ -49,9 +49,9 @@ struct bf16 {
   explicit operator float() const;
 };
 
-/// Floats of 8 bits of the Open Compute Project ("OCP 8-bit Floating Point Specification", 2023), storage
-/// only. e4m3 (4 bits of exponent, 3 of mantissa) has no infinities: what is too large for 448 becomes NaN,
-/// as in PyTorch and ml_dtypes (float8_e4m3fn). AMD's gfx940 to gfx942 have other types of this size (fnuz).
+/// 8-bit float of the Open Compute Project ("OCP 8-bit Floating Point Specification", 2023), storage only:
+/// 4 bits of exponent, 3 of mantissa. It has no infinities: values that round to more than 448 become NaN, as
+/// in PyTorch and ml_dtypes (float8_e4m3fn). AMD's gfx940 to gfx942 have other types of this size (fnuz).
 struct f8e4m3 {
   uint8_t bits = 0;
   f8e4m3() = default;

@@ -4,7 +4,7 @@
 
 namespace athanor {
 
-/// The op that is a primitive; not of Prim::none.
+/// The op of a primitive. `prim` must not be Prim::none.
 const Op& find_primitive(Prim prim);
 
 }  // namespace athanor

@@ -14,7 +14,7 @@ std::vector<double> to_doubles(const HostArray& array) {
       if constexpr (is_narrow_float(dtype_of<T>)) {
         result[i] = static_cast<double>(static_cast<float>(values[i]));
       } else if constexpr (std::is_same_v<T, bool>) {
-        result[i] = std::to_integer<int>(array.bytes[i]);  // a device that is wrong may have written any byte
+        result[i] = std::to_integer<int>(array.bytes[i]);  // a faulty device may have written any byte
       } else {
         result[i] = static_cast<double>(values[i]);
       }

@@ -9,14 +9,14 @@
 
 namespace athanor {
 
-/// Row-major elements with their type and shape. A plain value; no device, no graph.
+/// Row-major elements with their type and shape. A plain value without device or graph.
 struct HostArray {
   DType dtype = DType::f32;
   Shape shape;
   std::vector<std::byte> bytes;  // shape.size() * size_of(dtype) of them
 
   HostArray() = default;
-  /// Zero-filled.
+  /// An array of zeros.
   HostArray(DType type, const Shape& extents)
       : dtype(type), shape(extents), bytes(static_cast<size_t>(extents.size()) * size_of(type)) {}
 
@@ -43,7 +43,7 @@ struct HostArray {
 
 /// The elements converted to double, whatever the dtype.
 std::vector<double> to_doubles(const HostArray& array);
-/// `values` rounded to `dtype` (integers: truncated, then wrapped; bool: != 0).
+/// `values` converted to `dtype`: rounded for floats; truncated, then wrapped for integers; != 0 for bool.
 HostArray from_doubles(DType dtype, const Shape& shape, std::span<const double> values);
 
 }  // namespace athanor

@@ -45,7 +45,7 @@ class Attrs {
   Attrs() = default;
   Attrs(std::initializer_list<Entry> entries) : entries_(entries) {}
 
-  /// The value of `name`; throws Error(internal) when it is missing or of another type.
+  /// The value of `name`, which must be of type T. Throws Error(internal) if it is missing.
   template <class T>
   const T& get(const char* name) const {
     return std::get<T>(find(name));
@@ -97,11 +97,11 @@ struct Node {
   /// Integers that the host copied to another device, kept here too for checking labels.
   std::shared_ptr<const HostArray> known;
   std::shared_ptr<GradSlot> slot;  // set on leaves that collect gradients
-  /// Set when the node will never have a value: a step failed while it updated, in place, this node or one
-  /// that it needs.
+  /// Set if the node will never have a value: a step failed while it updated this node, or one that it needs,
+  /// in place.
   std::shared_ptr<const std::string> lost;
-  Precision precision = Precision::f32;  // of the Autocast that it was made in
-  Segment segment;                       // of the SegmentScope that it was made in
+  Precision precision = Precision::f32;  // set by the Autocast that it was made in
+  Segment segment;                       // set by the SegmentScope that it was made in
   bool requires_grad = false;
   bool spent = false;           // backward() has used it: inputs may be dropped once evaluated
   std::atomic<int> handles{0};  // Tensors that refer to this node

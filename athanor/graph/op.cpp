@@ -16,7 +16,7 @@ namespace {
 
 struct Registry {
   std::map<std::string, std::unique_ptr<const Op>, std::less<>> by_name;
-  std::shared_mutex mutex;  // a program may define ops of its own while others compute
+  std::shared_mutex mutex;  // a program may define ops while other threads compute
 };
 
 Registry& registry() {

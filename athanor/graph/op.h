@@ -42,17 +42,17 @@ struct OpCase {
 struct GradArgs {
   const std::vector<Tensor>& inputs;
   const Tensor& output;
-  const Tensor& grad;  // of the output, with the same type
+  const Tensor& grad;  // the output's gradient, of the output's type
   const Attrs& attrs;
   const std::vector<bool>& needed;  // which inputs need a gradient; others may be {}
 };
 
-/// How an op computes on f32 values within an Autocast of bf16 or f16. PyTorch's autocast lists for CUDA are
-/// the reference.
+/// The type in which an op computes on f32 values in an Autocast of bf16 or f16, as in PyTorch's autocast
+/// lists for CUDA.
 enum class CastPolicy : uint8_t {
-  promote,  // in the widest type of its inputs. Operands that are broadcast over the result do not count
-  allow,    // in bf16 or f16: it is faster, and its sums are f32
-  deny,     // in f32: its result would lose too much
+  promote,  // the widest type of its inputs; operands that are broadcast over the result do not count
+  allow,    // bf16 or f16, because it is faster; sums are f32
+  deny,     // f32, because the result would lose too much precision
 };
 
 /// An operation: its name, meaning, types, gradient, decomposition and tests.
@@ -69,19 +69,19 @@ struct Op {
   /// accepted.
   std::vector<DType> dtypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
   /// The result's type. Throws Error(shape|dtype|value) if the inputs do not fit. The caller fills in the
-  /// device: that of the inputs, or of the attribute "device" where the op has one.
+  /// device: the attribute "device" if the op has one, else the inputs' device.
   std::function<TensorType(std::span<const TensorType>, const Attrs&)> infer;
-  /// The gradient of each input. Without one, the decomposition is differentiated.
+  /// The gradient of each input. If it is empty, the decomposition is differentiated.
   std::function<std::vector<Tensor>(const GradArgs&)> grad = {};
-  /// The same in terms of other ops; empty for primitives.
+  /// The op in terms of other ops; empty for primitives.
   std::function<Tensor(const std::vector<Tensor>&, const Attrs&)> decompose = {};
-  /// The meaning, in plain float64 loops; independent of the decomposition.
+  /// The op in plain float64 loops, independent of the decomposition.
   std::function<RefArray(std::span<const RefArray>, const Attrs&)> reference = {};
   std::vector<OpCase> cases = {};
   /// Whether gradients flow through it. False for comparisons, arg-max, random numbers.
   bool differentiable = true;
-  /// The name of an op that one kernel may compute together with this one, if both have the same inputs and
-  /// attributes, because they share work; "" for none. The other may take only some of the inputs.
+  /// The name of an op that shares work with this one, so that one kernel may compute both; "": none. The
+  /// attributes must be the same, and the other op's inputs must be some or all of this op's, in order.
   std::string shares_with = {};
   /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
   std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> flops = {};
@@ -91,10 +91,10 @@ struct Op {
   /// Whether its kernels may also compute the elementwise ops after it (compile/epilogue.cpp).
   bool is_contraction = false;
   CastPolicy cast_policy = CastPolicy::promote;
-  /// Inputs that `allow` leaves in f32, by position: statistics of rows.
+  /// Indices of inputs that `allow` leaves in f32: statistics of rows.
   std::vector<size_t> exact_inputs = {};
-  /// The input, by position, that is a matrix by which results are multiplied at each time step. Candidates
-  /// are compared with small numbers in it, because with large ones rounding errors grow with each step.
+  /// The index of the input matrix that the state is multiplied by at each time step. Kernels are compared
+  /// with small numbers in it, because with large ones rounding errors grow with each step.
   std::optional<size_t> fed_back = {};
 };
 
@@ -102,7 +102,7 @@ struct Op {
 const Op& define_op(Op op);
 /// Throws Error(name) with the nearest match.
 const Op& find_op(const std::string& name);
-/// By name.
+/// All ops, sorted by name.
 std::vector<const Op*> all_ops();
 
 /// Makes a node: checks types and devices, and records the caller's line. Throws errors with that line.

@@ -7,11 +7,11 @@
 
 namespace athanor {
 
-/// How a part of the graph is computed. Tensors keep their dtype whatever it is: f32 values are only stored
-/// and multiplied with fewer bits where each op's CastPolicy allows it (compile/autocast.cpp).
+/// How a part of the graph is computed. Tensors keep their dtype in every precision. Only inside plans, f32
+/// values are stored and multiplied with fewer bits if the op's CastPolicy allows it (compile/autocast.cpp).
 enum class Precision : uint8_t {
-  f32,   // as the tensors' dtypes say
-  tf32,  // factors of f32 are rounded to 10 bits of mantissa before they are multiplied; all is stored as f32
+  f32,   // in the tensors' dtypes
+  tf32,  // f32 factors of products are rounded to 10 bits of mantissa; all values are stored as f32
   bf16,  // products of bf16, summed in f32
   f16,   // products of f16, summed in f32; training needs optim::GradScaler
 };
@@ -20,11 +20,11 @@ enum class Precision : uint8_t {
 std::string_view to_string(Precision precision);
 /// The inverse of to_string; throws Error(name) with the nearest match.
 Precision parse_precision(std::string_view name);
-/// All of them, by name.
+/// The names of all precisions.
 const std::vector<std::string>& precision_names();
 
 /// While an Autocast exists, nodes made on this thread are computed in its precision, and so are their
-/// gradients. The innermost scope wins: a scope of f32 within one of bf16 keeps a part exact.
+/// gradients. The innermost scope wins: a scope of f32 inside one of bf16 keeps a part exact.
 ///
 ///     {
 ///       const Autocast scope(Precision::bf16);
@@ -32,7 +32,7 @@ const std::vector<std::string>& precision_names();
 ///     }
 ///     loss.backward();
 ///
-/// PyTorch's torch.autocast, with two differences: a tensor's dtype stays what it was (f32), and an operand
+/// It works as PyTorch's torch.autocast, with two differences: a tensor's dtype stays f32, and an operand
 /// that is broadcast over the result (a bias, a scale, statistics) does not widen it.
 class Autocast {
  public:
@@ -40,7 +40,7 @@ class Autocast {
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
-  /// That of the innermost scope on this thread, or f32.
+  /// The precision of the innermost scope on this thread, or f32.
   static Precision current();
 
  private:

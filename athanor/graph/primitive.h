@@ -6,8 +6,8 @@
 
 namespace athanor {
 
-/// Elementwise primitives compute in f32 for f16 and bf16. Results wrap for integers. `u` and `v` are the
-/// first and second input, one element each.
+/// Elementwise primitives compute in f32 for floats narrower than f32. Integer results wrap. `u` and `v` are
+/// elements of the first and second input.
 enum class Prim : uint8_t {
   // Leaves
   input,     // a value in memory
@@ -35,14 +35,14 @@ enum class Prim : uint8_t {
   max,
   min,  // NaN if either is NaN
   less,
-  equal,  // give bool
+  equal,  // the result is bool
   bit_and,
   bit_or,
   bit_xor,  // integers and bool
   // Elementwise, others
   where,           // bool c, u, v: c ? u : v
-  random_uniform,  // i64 key, i64 counter: Philox4x32-10, counter/4 gives a block, counter%4 the word; its
-                   // upper 24 bits / 2^24: f32 in [0, 1)
+  random_uniform,  // i64 key, i64 counter: Philox4x32-10; counter/4 is the block, counter%4 the word in it.
+                   // The word's upper 24 bits / 2^24: f32 in [0, 1)
   // Movement: each one is a view of its input if strides can express it
   reshape,
   permute,
@@ -57,14 +57,14 @@ enum class Prim : uint8_t {
   prod,
   reduce_max,
   reduce_min,
-  argmax,  // i64, over one axis; the first of equals; NaN is largest
+  argmax,  // i64, over one axis; the first of equal elements; NaN is largest
   // Contraction, indexing, order
   batch_matmul,  // [B, M, K] x [B, K, N] -> [B, M, N]
   take_along,    // out[i, j] = u[index[i, j], j] along an axis; as NumPy's take_along_axis
   scatter_add,   // the transpose of take_along: zeros with every element added at its index
   cumsum,
   argsort,  // i64, stable, ascending along an axis; NaN last
-  to,       // the same elements on another device: a copy, which no backend needs a kernel for
+  to,       // the same elements on another device: a copy, for which no backend needs a kernel
   none,     // not a primitive: it decomposes
 };
 

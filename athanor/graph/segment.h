@@ -7,22 +7,22 @@ namespace athanor {
 /// The segment that a node belongs to.
 struct Segment {
   int32_t number = 0;   // 0: none
-  bool result = false;  // what the segment gives to the rest of the graph, which is kept
+  bool result = false;  // a result of the segment, which is kept for the rest of the graph
   bool operator==(const Segment&) const = default;
 };
 
-/// While a SegmentScope exists, nodes made on this thread belong to its segment. The outermost scope wins:
-/// what lies within a segment is computed again with it.
+/// While a SegmentScope exists, nodes made on this thread belong to its segment. The outermost scope wins: a
+/// segment inside another one is part of it.
 class SegmentScope {
  public:
-  /// A new segment.
+  /// Begins a new segment.
   SegmentScope();
-  /// That of a node that is being taken apart.
+  /// The given segment, of a node that is being decomposed.
   explicit SegmentScope(Segment segment);
   ~SegmentScope();
   SegmentScope(const SegmentScope&) = delete;
   SegmentScope& operator=(const SegmentScope&) = delete;
-  /// That of this thread's scope, or none.
+  /// The segment of this thread's scope, or none.
   static Segment current();
 
  private:

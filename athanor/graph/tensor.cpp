@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-constexpr size_t most_kept = size_t{1} << 20;  // bytes of whole numbers that the host keeps, of each tensor
+constexpr size_t most_kept = size_t{1} << 20;  // the most bytes of a tensor's integers that the host keeps
 
 thread_local bool recording = true;
 thread_local const std::source_location* scope = nullptr;
@@ -20,7 +20,7 @@ thread_local std::vector<std::weak_ptr<Node>> pending;
 std::atomic<uint64_t> next_id{1};
 Evaluator evaluator = nullptr;
 
-/// Stands for memory that is not allocated.
+/// The memory of a placeholder: none is allocated.
 class NoElements final : public Storage {
  public:
   explicit NoElements(const TensorType& type) : Storage(type.device, type.bytes(), nullptr) {}
@@ -54,7 +54,7 @@ Tensor constant(double value, DType dtype, Device device) {
   return Tensor(std::move(node));
 }
 
-// Numbers among the operands take this dtype and device.
+// The operand as a tensor; a number gets this dtype and device.
 Tensor as_tensor(const Operand& operand, DType dtype, Device device) {
   if (!operand.is_number()) return operand.tensor();
   if (!operand.integral() && !is_float(dtype)) dtype = DType::f32;
@@ -78,7 +78,7 @@ Tensor::Tensor(NodePtr node) : node_(std::move(node)) {
 
 void Tensor::release() {
   if (!node_ || node_->handles.fetch_sub(1, std::memory_order_relaxed) != 1 || !node_->slot) return;
-  // Nobody else holds this leaf. Its gradient may refer back to it, and must not keep it alive.
+  // This was the leaf's last handle. Its gradient may refer back to the leaf, and must not keep it alive.
   if (node_->slot.use_count() == 1) Tensor(std::move(node_->slot->grad));
 }
 

@@ -14,14 +14,14 @@
 
 namespace athanor {
 
-/// A value of known shape, dtype and device, computed when it is asked for.
+/// A value of known shape, dtype and device, computed when it is needed.
 ///
-/// Copying a Tensor copies the handle. Operations on tensors (athanor/ops/) give new tensors; nothing is ever
-/// changed in place. A default-constructed Tensor is undefined, as is grad() before backward(): `defined()`
-/// is false, and any other use of it throws Error(value) that names it and the caller's line.
+/// Copying a Tensor copies the handle. Operations on tensors (athanor/ops/) return new tensors and never
+/// change one in place. A default-constructed Tensor is undefined, and so is grad() before backward():
+/// `defined()` is false, and any other use throws Error(value) with the caller's line.
 class Tensor {
  public:
-  /// The line of a call: an argument that callers leave out.
+  /// The line of a call. Callers leave this argument out.
   using Line = std::source_location;
 
   Tensor() = default;
@@ -47,8 +47,8 @@ class Tensor {
   static Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
   static Tensor scalar(int64_t value, DType dtype, Device device = {});
 
-  /// An input of plans without memory and elements. Values of any size that are computed from it can be
-  /// planned (plan_for), but not evaluated.
+  /// An input of plans without memory or elements. Values that depend on it can be planned (plan_for) but not
+  /// evaluated.
   static Tensor placeholder(const TensorType& type);
 
   bool defined() const { return node_ != nullptr; }
@@ -102,7 +102,7 @@ class Tensor {
   const NodePtr& node() const { return node_; }
 
  private:
-  // The node, for a method; throws Error(value) when there is none.
+  // The node; throws Error(value), naming `method`, if the tensor is undefined.
   Node& known(const char* method, const Line& line) const {
     if (!node_) refuse_undefined(method, line);
     return *node_;
@@ -153,11 +153,12 @@ class Operand {
 /// "f32[2, 3]", a number, or "undefined".
 std::string to_string(const Operand& operand);
 
-/// Throws Error(value) "NAME(TYPES): its input 2 of 3 is undefined" at the caller's line, when one is.
+/// Throws Error(value) "NAME(TYPES): its input 2 of 3 is undefined" with the caller's line if an operand is
+/// undefined.
 void check_defined(std::string_view name, std::span<const Operand* const> operands);
 
-/// While a SourceScope exists, nodes made on this thread carry its line. Library code that builds many nodes
-/// for one call of the user opens one with the user's line. The outermost scope wins.
+/// While a SourceScope exists, nodes made on this thread carry its line. A library function that builds many
+/// nodes opens one with the user's line. The outermost scope wins.
 class SourceScope {
  public:
   explicit SourceScope(const std::source_location& where);
