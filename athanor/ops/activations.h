@@ -27,7 +27,7 @@ Tensor softplus(Operand x);
 Tensor hard_sigmoid(Operand x);
 /// x * hard_sigmoid(x)
 Tensor hard_swish(Operand x);
-/// silu(gate) * up, which have one shape (Shazeer, GLU Variants Improve Transformer, 2020).
+/// silu(gate) * up. Both have the same shape (Shazeer, GLU Variants Improve Transformer, 2020).
 Tensor swiglu(Operand gate, Operand up);
 
 }  // namespace athanor

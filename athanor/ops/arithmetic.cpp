@@ -1,4 +1,4 @@
-// Elementwise ops composed of others.
+// Elementwise ops that are composed of others.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -238,7 +238,7 @@ Tensor floor_divide(Operand a, Operand b) {
         const auto x = unified({&a, &b});
         const Tensor quotient = trunc_divide(x[0], x[1]);
         if (is_float(quotient.dtype())) return floor(div(x[0], x[1]));
-        // Truncation rounded up if there is a remainder and the signs differ.
+        // If there is a remainder and the signs differ, truncation has rounded up.
         const Tensor rest = mod(x[0], x[1]);
         return quotient -
                cast(not_equal(rest, 0) & not_equal(less(rest, 0), less(x[1], 0)), quotient.dtype());

@@ -47,7 +47,7 @@ void check_mask(std::span<const TensorType> in, size_t place, const TensorType& 
                 "scaled_dot_product_attention() broadcasts masks, and takes bool");
 }
 
-/// Checks a value that each row of queries has: [..., T].
+/// Checks a tensor with one value for each query: [..., T].
 void check_rows(const TensorType& q, const TensorType& rows) {
   check_dtype(rows, Accept::floats);
   if (rows.shape != without_last(q.shape))
@@ -65,7 +65,7 @@ TensorType attention_infer(std::span<const TensorType> in, const Attrs&) {
   return {in[0].dtype, in[0].shape.with(-1, in[2].shape[-1]), {}};
 }
 
-/// q k^T * scale + mask, in the type in which sums are computed; `mask` may be empty.
+/// q k^T * scale + mask, in the type in which sums are computed; `mask` may be undefined.
 Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, const Attrs& attrs) {
   Tensor scores = widened(matmul(q, transpose(k))) * attrs.number("scale");
   if (mask.defined()) scores = scores + widened(mask);
@@ -81,7 +81,7 @@ Tensor mask_of(const std::vector<Tensor>& in, size_t place) {
   return in.size() > place ? in[place] : Tensor();
 }
 
-/// The softmax of each row of scores, as weights / sum. Forward pass and log-sum-exp share it.
+/// The softmax of each row of scores, as weights / sum. The forward pass and the log-sum-exp use it.
 struct SoftmaxParts {
   Tensor largest, weights, sum;  // [..., T, 1], [..., T, S], [..., T, 1]
   explicit SoftmaxParts(const Tensor& scores)
@@ -90,7 +90,7 @@ struct SoftmaxParts {
         sum(athanor::sum(weights, Axes({-1}), true)) {}
 };
 
-// The sums divide the result, which is smaller than the weights.
+// The result is divided by the sums, not the weights, because it is usually smaller.
 Tensor attention_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor& v = in[2];
   const SoftmaxParts parts(scores_of(in[0], in[1], mask_of(in, 3), attrs));
@@ -99,7 +99,7 @@ Tensor attention_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
 
 // ---- Gradients ----
 //
-// They compute the weights again from each row's log-sum-exp: T. Dao and others, FlashAttention (2022).
+// They recompute the weights from each row's log-sum-exp: T. Dao and others, FlashAttention (2022).
 //
 // Let p = exp(scores - lse), g be the result's gradient, o the result, and delta = sum(g * o) of each row.
 // Then the gradient of the scores is p * (g v^T - delta).
@@ -249,7 +249,7 @@ RefArray reference_grad_v(std::span<const RefArray> in, const Attrs& attrs) {
   return result;
 }
 
-/// `products`: matrix products of [T, S] with one feature axis or the other.
+/// `products`: the number of matrix products over T, S and a feature axis.
 auto flops_of(int64_t products) {
   return [products](std::span<const TensorType> in, const TensorType&, const Attrs&) {
     return 2 * products * in[0].shape.with(-1, in[1].shape[-2]).size() * in[0].shape[-1];
@@ -370,7 +370,8 @@ ATHANOR_OPS(attention) {
 
 namespace {
 
-// What each query may see by its place, bool: [T, S], or [N, 1, ..., S] beside lengths. {}: all.
+// The keys that each query may see by the window and the lengths, as bool that broadcasts to the scores. {}:
+// all.
 Tensor visible_keys(const Tensor& q, int64_t keys, const AttentionOptions& options) {
   Tensor visible;
   if (options.window < 0)
@@ -397,7 +398,7 @@ Tensor visible_keys(const Tensor& q, int64_t keys, const AttentionOptions& optio
   return visible;
 }
 
-// How many heads of q share one of k and v; 1 where they have as many.
+// The number of heads of q that share a head of k and v.
 int64_t heads_per_key(const Tensor& q, const Tensor& k, const Tensor& v) {
   if (q.rank() < 3 || k.rank() != q.rank() || v.rank() != q.rank() || k.size(-3) == q.size(-3)) return 1;
   const int64_t heads = q.size(-3), key_heads = k.size(-3);
@@ -407,7 +408,7 @@ int64_t heads_per_key(const Tensor& q, const Tensor& k, const Tensor& v) {
   return heads / key_heads;
 }
 
-// [..., H, T, D] as [..., H / groups, groups, T, D], and [..., H / groups, S, D] repeated to that.
+// [..., H, T, D] as [..., H / groups, groups, T, D]; for_groups repeats [..., H / groups, S, D] to fit that.
 Tensor in_groups(const Tensor& x, int64_t groups) {
   const Shape split = x.shape().with(-3, x.size(-3) / groups);
   return reshape(x, split.insert(split.rank() - 2, groups).to_ints());
@@ -417,7 +418,7 @@ Tensor for_groups(const Tensor& x, int64_t groups) {
   return broadcast_to(one, one.shape().with(-3, groups));
 }
 
-// 0 where it is seen, -infinity elsewhere.
+// The mask to add: for bool, 0 where it is true and -infinity elsewhere.
 Tensor added_mask(const Tensor& mask, const Tensor& q) {
   return mask.dtype() == DType::b8 ? where(mask, constant(0, q.dtype(), q.device()), -infinity)
                                    : cast(mask, q.dtype());

@@ -21,12 +21,12 @@ struct ColumnsProblem {
         dilation(pair(attrs, "dilation")) {}
 
   int64_t window() const { return kernel.height * kernel.width; }
-  /// How many windows there are, in an image of this size. Throws Error(shape).
+  /// The number of windows in an image of this size. Throws Error(shape|value).
   Pair counts(Pair size) const {
     return {windows_along(size.height, kernel.height, stride.height, padding.height, dilation.height),
             windows_along(size.width, kernel.width, stride.width, padding.width, dilation.width)};
   }
-  /// Calls f(offset in x [N, C, H, W], offset in its columns) for what is not padding.
+  /// Calls f(offset in x [N, C, H, W], offset in its columns) for every element that is not padding.
   void each(const Shape& x, const std::function<void(int64_t, int64_t)>& f) const {
     const Pair n = counts({x[2], x[3]});
     for_each_index({x[0] * x[1], kernel.height, kernel.width, n.height, n.width}, [&](const Ints& i) {

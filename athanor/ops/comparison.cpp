@@ -54,7 +54,7 @@ void define_bitwise(const char* name, const char* doc, Prim prim, int64_t (*valu
              .differentiable = false});
 }
 
-// Defines an elementwise op of one tensor that gives bool.
+// Defines an elementwise op of one tensor whose result is bool.
 void define_test(const char* name, const char* doc, std::vector<DType> dtypes, Accept accept,
                  Tensor (*decompose)(const Tensor&), bool (*value)(double)) {
   std::vector<OpCase> cases;

@@ -73,8 +73,8 @@ std::vector<Tensor> weight_grad_grad(const GradArgs& a) {
           a.needed[1] ? conv2d(x, a.grad, {}, options) : Tensor()};
 }
 
-// As matrix products, one for each group: columns [g, C/g KH KW, N OH OW], weights [g, O/g, C/g KH KW] and
-// results [g, O/g, N OH OW].
+// A convolution as matrix products, one for each group: columns [g, C/g KH KW, N OH OW], weights
+// [g, O/g, C/g KH KW] and results [g, O/g, N OH OW].
 Tensor columns_of(const Tensor& x, const ConvProblem& p) {
   const Tensor windows = windows_of(x, {p.w[2], p.w[3]}, p.stride, p.padding, p.dilation, 0);
   const Tensor grouped = reshape(windows, {p.x[0], p.groups, p.w[1], p.y[2], p.w[2], p.y[3], p.w[3]});

@@ -1,7 +1,7 @@
 // Convolution (cross-correlation, as usual in the field) of signals, images and volumes, and its transpose,
 // of floats.
 //
-// All throw Error(shape) if ranks or extents do not fit together or the kernel is larger than the padded
+// All functions throw Error(shape) if ranks or extents do not fit or the kernel is larger than the padded
 // input, Error(value) for options out of range or if groups do not divide the channels, and Error(dtype).
 #pragma once
 #include "athanor/graph/tensor.h"
@@ -46,7 +46,7 @@ Tensor conv2d_weight_grad(Operand x, Operand dy, const Shape& weight_shape,
 
 struct ConvTranspose2dOptions {
   Pair stride = 1;
-  Pair padding = 0;  // cut off the result on both sides
+  Pair padding = 0;  // removed from the result on both sides
   Pair dilation = 1;
   int64_t groups = 1;
   Pair output_padding = 0;  // added to the result at the end; less than stride (or dilation)
@@ -68,13 +68,13 @@ struct Conv3dOptions {
   int64_t groups = 1;
 };
 /// x [N, C, D, H, W], weight [O, C/groups, KD, KH, KW], bias [O] or {} -> [N, O, OD, OH, OW], as conv2d along
-/// three axes. It is one conv2d, to which the KD slices under the kernel are further channels.
+/// three axes. It is computed as one conv2d in which the KD slices under the kernel are additional channels.
 Tensor conv3d(Operand x, Operand weight, const Tensor& bias = {}, const Conv3dOptions& options = {});
 
 struct UnfoldOptions {
   Pair stride = 1, padding = 0, dilation = 1;  // as in conv2d
 };
-/// The windows of x [N, C, H, W] as columns, [N, C KH KW, OH OW]: what conv2d multiplies by its weight.
+/// The windows of x [N, C, H, W] as columns [N, C KH KW, OH OW], which conv2d multiplies by its weight.
 /// PyTorch's unfold, also called im2col.
 Tensor unfold2d(Operand x, Pair kernel, const UnfoldOptions& options = {});
 /// Its transpose: columns [N, C KH KW, OH OW] to [N, C, size.height, size.width], with overlaps summed.

@@ -1,4 +1,4 @@
-// A convolution and its two gradients: three ops with the same attributes, which most kernels serve together.
+// A convolution and its two gradients: three ops with the same attributes. Most kernels handle all three.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,14 +9,14 @@
 namespace athanor {
 
 enum class ConvKind : uint8_t {
-  result,       // conv2d: y of x, w
-  input_grad,   // conv2d_input_grad: x's of y's, w
-  weight_grad,  // conv2d_weight_grad: w's of x, y's
+  result,       // conv2d: x, w -> y
+  input_grad,   // conv2d_input_grad: dy, w -> dx
+  weight_grad,  // conv2d_weight_grad: x, dy -> dw
 };
 
-/// The names of the three ops.
+/// The names of the three ops, in the order of ConvKind.
 const std::vector<std::string>& conv_ops();
-/// Throws Error(internal) for another op.
+/// The kind of an op. Throws Error(internal) if it is not a convolution.
 ConvKind conv_kind(const Op& op);
 
 }  // namespace athanor

@@ -1,4 +1,4 @@
-// Convolutions of signals and volumes, by that of images.
+// Convolutions of signals and volumes, computed by conv2d.
 #include <fmt/format.h>
 
 #include "athanor/ops/conv.h"
@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-// Throws unless x is [N, C, `axes`], and the weight and the bias fit it.
+// Throws unless x is [N, C, `axes`] and the weight and the bias fit x.
 void check_fits(const Tensor& x, const Tensor& w, const Tensor& bias, const char* axes, int rank,
                 int64_t groups) {
   if (x.rank() != rank || w.rank() != rank)
@@ -65,7 +65,7 @@ Tensor conv3d(Operand x, Operand weight, const Tensor& bias, const Conv3dOptions
         windows_along(value.size(4), w.size(4), stride.width, padding.width, dilation.width);
         const Ints border{0, 0, o.padding.depth, 0, 0};
         const Tensor slices = unfold(pad(value, border, border), 2, kernel, o.stride.depth, o.dilation.depth);
-        // [N, C, OD, KD, H, W] as N OD images of C KD channels; groups of C stay together.
+        // [N, C, OD, KD, H, W] as N OD images of C KD channels. The channels of a group stay together.
         const Tensor pictures = reshape(permute(slices, {0, 2, 1, 3, 4, 5}),
                                         {n * depth, c * kernel, value.size(3), value.size(4)});
         const Tensor filters = reshape(w, {w.size(0), w.size(1) * kernel, w.size(3), w.size(4)});

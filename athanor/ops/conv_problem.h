@@ -24,8 +24,8 @@ struct ConvProblem {
 Attrs conv_attrs(const Conv2dOptions& options);
 Conv2dOptions conv_options(const Attrs& attrs);
 
-/// (extent + 2 padding - dilation (kernel - 1) - 1) / stride + 1; throws Error(shape) when the kernel does
-/// not fit.
+/// The number of windows: (extent + 2 padding - dilation (kernel - 1) - 1) / stride + 1. Throws Error(shape)
+/// if the kernel does not fit, and Error(value) for sizes out of range.
 int64_t windows_along(int64_t extent, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation);
 /// x [N, C, H, W], padded, as windows [N, C, OH, KH, OW, KW].
 Tensor windows_of(const Tensor& x, Pair kernel, Pair stride, Pair padding, Pair dilation, double fill);

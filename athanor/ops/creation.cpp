@@ -26,7 +26,7 @@ RefArray reference_iota(std::span<const RefArray>, const Attrs& attrs) {
   return result;
 }
 
-// Indices of the rows and of the columns of matrices [..., M, N], as broadcastable [M, 1] and [1, N].
+// The row and column indices of matrices [..., M, N], as [M, 1] and [1, N] for broadcasting.
 struct Grid {
   Tensor row, column;
 };

@@ -1,6 +1,6 @@
 // Tensors without inputs: constants and indices. They take no memory until a kernel needs them.
 //
-// Numbers are rounded to `dtype` as by cast(). A negative extent is an Error(shape).
+// Numbers are rounded to `dtype` as by cast(). All functions throw Error(shape) for a negative extent.
 #pragma once
 #include <source_location>
 
@@ -14,7 +14,7 @@ Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {},
              std::source_location where = std::source_location::current());
 Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = {},
             std::source_location where = std::source_location::current());
-/// With the shape, dtype and device of x.
+/// Tensors with the shape, dtype and device of x.
 Tensor full_like(Operand x, double value);
 Tensor zeros_like(Operand x);
 Tensor ones_like(Operand x);
@@ -35,8 +35,8 @@ Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::f
 /// The identity matrix [rows, columns]; columns < 0: as many as rows.
 Tensor eye(int64_t rows, int64_t columns = -1, DType dtype = DType::f32, Device device = {},
            std::source_location where = std::source_location::current());
-/// Integers [...] to [..., classes]: 1 at the label, 0 elsewhere. A label outside [0, classes) gives only
-/// zeros.
+/// Integers [...] to [..., classes]: 1 at the label, 0 elsewhere. The row of a label outside [0, classes) is
+/// all zeros.
 Tensor one_hot(Operand labels, int64_t classes, DType dtype = DType::f32);
 /// x [..., M, N] with zeros above (below) the k-th diagonal. Throws Error(shape) for less than two axes.
 Tensor tril(Operand x, int64_t k = 0);

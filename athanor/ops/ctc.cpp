@@ -16,7 +16,7 @@
 namespace athanor {
 namespace {
 
-// Log-probability of what cannot be. Finite, so that differences of two of them are 0 and not NaN.
+// The log-probability of impossible paths. It is finite, so that the difference of two is 0, not NaN.
 constexpr double impossible = -1e30;
 
 TensorType ctc_type(std::span<const TensorType> in, const Attrs& attrs) {
@@ -48,7 +48,7 @@ Tensor log_add(const Tensor& a, const Tensor& b) {
   return high + log(exp(a - high) + exp(b - high));
 }
 
-// x [N, L] moved right by some places.
+// x [N, L] shifted right by `by` elements.
 Tensor moved(const Tensor& x, int64_t by) {
   return slice(pad(x, {0, by}, {0, 0}, impossible), 1, 0, x.size(1));
 }
@@ -58,12 +58,12 @@ Tensor ctc_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor &targets = in[1], &times = in[2], &labels = in[3];
   const int64_t t = x.size(0), n = x.size(1), s = targets.size(1), length = 2 * s + 1;
   const Device device = x.device();
-  // Blanks between the labels, at both ends too: [N, 2 S + 1]
+  // The labels with blanks between them and at both ends: [N, 2 S + 1].
   const Tensor blank = full({n, s + 1}, static_cast<double>(attrs.integer("blank")), DType::i64, device);
   const Tensor pairs = reshape(stack({slice(blank, 1, 0, s), targets}, 2), {n, 2 * s});
   const Tensor path = concat({pairs, slice(blank, 1, s, s + 1)}, 1);
   const Tensor place = iota({1, length}, 1, device);
-  // A label may follow another without a blank between, unless it is the same.
+  // A label may follow another one without a blank between them, unless both are the same.
   const Tensor before = s > 0 ? slice(pad(path, {0, 2}, {0, 0}, -1), 1, 0, length) : path;
   const Tensor skips = equal(mod(place, 2), 1) & not_equal(path, before);
   const Tensor emitted = gather(x, unsqueeze(path, 0), 2);  // [T, N, L]
@@ -84,7 +84,7 @@ Tensor ctc_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
 
 // ---- Reference ----
 
-/// All ways to emit one example's labels, one by one.
+/// Enumerates all ways to emit the labels of one example.
 class Ways {
  public:
   Ways(std::span<const RefArray> in, const Attrs& attrs, int64_t n)

@@ -28,7 +28,7 @@ using Infer = std::function<TensorType(std::span<const TensorType>, const Attrs&
 enum class Accept { floats, numbers, integers, all };
 /// Throws Error(dtype) with a hint if the type is not accepted.
 void check_dtype(const TensorType& type, Accept accept);
-/// Inputs have one type, and the result has it too.
+/// Checks that all inputs have one type, which is also the result's.
 Infer same_type(Accept accept);
 
 /// The dtypes that tests run an op with.
@@ -54,21 +54,21 @@ Tensor as_float(const Operand& operand);
 /// Narrow floats as f32, others unchanged. Compositions of several steps compute in this type, so that they
 /// round once.
 Tensor widened(const Tensor& x);
-/// The operands as tensors of one dtype and, by broadcasting, one shape.
+/// The operands as tensors of one dtype and one shape, to which they are broadcast.
 std::vector<Tensor> unified(std::initializer_list<const Operand*> operands);
 
-/// The gradient of input `which` of an op, from the output's gradient: its decomposition's, which can be
-/// differentiated again. Ops for gradients decompose to this.
+/// The gradient of input `which` of an op, from the output's gradient. It differentiates the op's
+/// decomposition, and can be differentiated again. Ops for gradients decompose to this.
 Tensor decomposed_gradient(const Op& op, std::vector<Tensor> inputs, const Attrs& attrs, size_t which,
                            const Tensor& dy);
 
 // ---- Functions ----
 
-/// Rethrows the current error. If it has no place yet, adds "name(f32[2, 3], ...): " and the user's line.
+/// Rethrows the current error. If it has no line yet, adds "name(f32[2, 3], ...): " and the user's line.
 [[noreturn]] void rethrow_in_call(const char* name, std::initializer_list<const Operand*> operands);
 
-/// Throws Error(value), naming the function and the operand, when one is undefined. in_call() and apply() do
-/// so themselves: this is for functions that look at an operand before.
+/// Throws Error(value), naming the function and the operand, if one is undefined. in_call() and apply() check
+/// this themselves. This is for functions that use an operand before.
 template <class... Operands>
 void need(std::string_view name, const Operands&... operands) {
   if ((operands.defined() && ...)) return;
@@ -92,7 +92,7 @@ auto in_call(const char* name, Body&& body, const Operand& first, const Operands
   }
 }
 
-/// An elementwise op of one float operand, or of two operands converted to one type.
+/// Applies an elementwise op to an operand converted to float, or to two operands converted to one type.
 Tensor of_float(const Op& op, const Operand& x);
 Tensor of_pair(const Op& op, const char* name, const Operand& a, const Operand& b);
 
@@ -121,8 +121,8 @@ struct UnaryComposite {
   std::string name, doc;
   std::function<Tensor(const Tensor& x, const Attrs&)> decompose;
   std::function<double(double, const Attrs&)> value;
-  UnaryGrad grad = {};              // without one, the decomposition is differentiated
-  std::vector<Attrs> attrs = {{}};  // to test with
+  UnaryGrad grad = {};              // if empty, the decomposition is differentiated
+  std::vector<Attrs> attrs = {{}};  // the attributes that tests use
   double low = -4, high = 4;
   CastPolicy cast_policy = CastPolicy::promote;
 };

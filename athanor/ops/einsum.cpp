@@ -15,7 +15,7 @@
 namespace athanor {
 namespace {
 
-// A factor and the label of each of its axes. The axes under "..." are labelled with digits, '0' the last.
+// A factor and the label of each of its axes. The axes under "..." have digits as labels; '0' is the last.
 struct Factor {
   Tensor value;
   std::string labels;
@@ -64,7 +64,7 @@ std::vector<std::string> split_terms(const std::string& text) {
   return terms;
 }
 
-// Joins axes i < j with the same extent: their diagonal becomes the last axis.
+// Replaces axes i < j of the same extent by their diagonal, which becomes the last axis.
 Tensor diagonal(const Tensor& x, int i, int j) {
   Ints order;
   for (int axis = 0; axis < x.rank(); ++axis)
@@ -96,7 +96,7 @@ Factor without_repeats(Factor f) {
   return f;
 }
 
-// Drops axes of extent 1 under "..." that are larger in other factors.
+// Drops axes under "..." that have extent 1 here and are larger in other factors.
 Factor without_singles(Factor f, const Extents& extents) {
   Ints dropped;
   std::string kept;
@@ -155,13 +155,13 @@ std::string labels_beside(const std::vector<Factor>& factors, size_t i, size_t j
   return wanted;
 }
 
-// Which factors are contracted first, as far as costs depend on it: their labels are enough.
+// An order of contractions, and its cost. The factors' labels and extents determine both.
 struct Path {
   double multiplications = 0;
-  std::vector<std::pair<size_t, size_t>> pairs;  // the result takes the first's place, the second is erased
+  std::vector<std::pair<size_t, size_t>> pairs;  // the result replaces the first; the second is erased
 };
 
-// Tries every order of all, or only the cheapest pair at each step.
+// Tries every order, or only the cheapest pair at each step.
 Path cheapest_path(const std::vector<std::string>& terms, const std::string& output, const Extents& extents,
                    bool all_orders) {
   if (terms.size() < 2) return {};

@@ -1,9 +1,9 @@
 // Elementwise arithmetic, comparison and logic.
 //
-// Operands broadcast as in NumPy and are promoted to one dtype (see promote()); a number takes the dtype of
-// the tensor beside it (f32 beside integers when it has a fraction, i64 beside bool). Functions of real
-// numbers turn integers into f32. All throw Error(shape) for shapes that do not broadcast and Error(dtype)
-// for dtypes without the operation.
+// Operands broadcast as in NumPy and are promoted to one dtype (see promote()). A number takes the dtype of
+// the tensor operand, but becomes f32 beside integers if it has a fraction, and i64 beside bool. Functions of
+// real numbers convert integers to f32. All functions throw Error(shape) for shapes that do not broadcast and
+// Error(dtype) for dtypes that they do not take.
 #pragma once
 #include "athanor/graph/tensor.h"
 
@@ -61,7 +61,7 @@ Tensor logical_or(Operand a, Operand b);
 Tensor logical_xor(Operand a, Operand b);
 Tensor logical_not(Operand x);
 
-/// a where the condition holds, b elsewhere; all three broadcast.
+/// a where the condition is true, b elsewhere; all three broadcast.
 Tensor where(Operand condition, Operand a, Operand b);
 
 Tensor square(Operand x);

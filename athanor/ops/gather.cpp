@@ -1,4 +1,4 @@
-// Reading and adding at positions given by data.
+// Reading and adding at positions that a tensor holds.
 #include <fmt/format.h>
 
 #include "athanor/ops/define.h"
@@ -40,7 +40,7 @@ TensorType infer_scatter_add(std::span<const TensorType> in, const Attrs& attrs)
   return {in[1].dtype, in[1].shape.with(axis, attrs.integer("extent")), {}};
 }
 
-// The offset, in an array of `shape`, that an element of the index array refers to.
+// The offset in an array of `shape` that the element of `index` at `position` refers to.
 int64_t target(const Shape& shape, const RefArray& index, int axis, Ints position) {
   position[static_cast<size_t>(axis)] = static_cast<int64_t>(index[offset_of(index.shape, position)]);
   return offset_of(shape, position);
@@ -74,7 +74,7 @@ TensorType infer_take(std::span<const TensorType> in, const Attrs& attrs) {
   return {in[0].dtype, dims, {}};
 }
 
-// Repeats the flat index along `axis`, to the other extents of x.
+// Flattens the index, puts it along `axis`, and repeats it to the other extents of x.
 Tensor spread(const Tensor& index, const Shape& x, int axis) {
   const Shape alone = Shape(Ints(static_cast<size_t>(x.rank()), 1)).with(axis, index.size());
   return broadcast_to(reshape(index, alone.to_ints()), x.with(axis, index.size()));

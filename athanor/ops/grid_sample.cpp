@@ -39,7 +39,7 @@ TensorType sampled_type(std::span<const TensorType> in, const Attrs& attrs) {
 
 // ---- Decomposition ----
 
-// From [-1, 1] to elements of an axis, where it lies in the image unless the border is zeros.
+// From [-1, 1] to a position in elements along an axis. Unless the border is zeros, it lies in the image.
 Tensor position_in(const Tensor& g, int64_t extent, const Attrs& attrs) {
   const bool corners = attrs.flag("align_corners");
   const auto n = static_cast<double>(extent);
@@ -56,12 +56,13 @@ Tensor position_in(const Tensor& g, int64_t extent, const Attrs& attrs) {
   return clamp(p, 0, n - 1);
 }
 
-// x [N, C, H, W] at whole positions (as floats) [N, P], times a weight [N, P]; 0 outside. [N, C, P]
+// The elements of x [N, C, H, W] at positions [N, P], whole numbers as floats, times a weight [N, P]; 0
+// outside of x: [N, C, P].
 Tensor sampled_at(const Tensor& x, const Tensor& row, const Tensor& column, const Tensor& weight) {
   const int64_t height = x.size(2), width = x.size(3);
   const Tensor inside = greater_equal(row, 0) & less(row, static_cast<double>(height)) &
                         greater_equal(column, 0) & less(column, static_cast<double>(width));
-  // Far outside a float may not fit i64, so it is cut before.
+  // A position far outside may not fit i64, so it is clamped before.
   const auto whole = [](const Tensor& p, int64_t extent) {
     return clamp(cast(clamp(p, 0, static_cast<double>(extent - 1)), DType::i64), 0,
                  static_cast<double>(extent - 1));
@@ -103,14 +104,14 @@ double reference_position(double g, int64_t extent, const Attrs& attrs) {
   return border_of(attrs) == Border::zeros ? p : std::clamp(p, 0.0, n - 1);
 }
 
-// The share of element [h, w] in a point at [row, column].
+// The weight of element [h, w] in a sample at [row, column].
 double share_at(double row, double column, int64_t h, int64_t w, bool nearest) {
   const auto y = static_cast<double>(h), x = static_cast<double>(w);
   if (nearest) return std::nearbyint(row) == y && std::nearbyint(column) == x ? 1 : 0;
   return std::max(0.0, 1 - std::abs(row - y)) * std::max(0.0, 1 - std::abs(column - x));
 }
 
-// Calls f(offset in x, offset in y, share) for all that the points of grid read.
+// Calls f(offset in x, offset in y, share) for every element of x and every point of its grid.
 void each_sample(const Shape& x, const RefArray& grid, const Attrs& attrs,
                  const std::function<void(int64_t, int64_t, double)>& f) {
   const Shape y{x[0], x[1], grid.shape[1], grid.shape[2]};
@@ -147,7 +148,7 @@ TensorType input_grad_type(std::span<const TensorType> in, const Attrs& attrs) {
 
 Tensor input_grad_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Ints& size = attrs.ints("input_size");
-  // It is linear in x, so what x is does not matter.
+  // grid_sample is linear in x, so the gradient does not depend on x.
   const Tensor x = zeros({in[1].size(0), in[1].size(1), size[0], size[1]}, in[1].dtype(), in[1].device());
   return decomposed_gradient(find_op("grid_sample"), {x, in[0]}, attrs, 0, in[1]);
 }
@@ -160,7 +161,7 @@ RefArray reference_sampled_input_grad(std::span<const RefArray> in, const Attrs&
   return dx;
 }
 
-// How a position along an axis moves with g: it is linear between the places where it bends.
+// The derivative of a position along an axis by g. The position is piecewise linear in g.
 double slope_of(double g, int64_t extent, const Attrs& attrs) {
   constexpr double step = 1e-3;
   return (reference_position(g + step, extent, attrs) - reference_position(g - step, extent, attrs)) /
@@ -281,7 +282,7 @@ ATHANOR_OPS(grid_sample) {
                  of({1, 2, 1, 5}, {1, 2, 3, 2}, {.border = Border::reflection, .align_corners = true}),
                  of({2, 1, 4, 5}, {2, 3, 3, 2}, {.mode = nearest}), of({0, 1, 4, 5}, {0, 3, 3, 2}, {})},
        .flops = [](auto, const TensorType& y, const auto&) { return 8 * y.shape.size(); },
-       // A position's rounding error, times the extent and the step between elements.
+       // The rounding error of a position is multiplied by the extent and by the step between elements.
        .tolerance = 16});
   const auto sizes = [](OpCase one) {
     one.attrs.set("input_size", Ints{one.inputs[0].shape[2], one.inputs[0].shape[3]});

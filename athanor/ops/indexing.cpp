@@ -31,7 +31,7 @@ TensorType infer_slice(std::span<const TensorType> in, const Attrs& attrs) {
   return {in[0].dtype, size, {}};
 }
 
-// The inverse of slice: dy at its old place, with zeros around and between, one axis at a time.
+// The transpose of slice along one axis: puts dy's elements back at their positions, with zeros elsewhere.
 Tensor unslice(Tensor dy, int axis, int64_t extent, int64_t start, int64_t step) {
   const int64_t size = dy.size(axis);
   if (size == 0) return broadcast_to(constant(0, dy.dtype(), dy.device()), dy.shape().with(axis, extent));

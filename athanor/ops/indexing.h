@@ -1,7 +1,8 @@
 // Parts of tensors: slices, gather, scatter.
 //
-// All throw Error(shape) for shapes that do not fit and axes out of range. Indices in a tensor are checked
-// when they are used: an index out of range is then an Error(value) that names it and the caller's line.
+// All functions throw Error(shape) for shapes that do not fit and axes out of range. Indices in a tensor are
+// checked when they are used: an index out of range is then an Error(value) with the index and the caller's
+// line.
 #pragma once
 #include <limits>
 #include <optional>
@@ -11,7 +12,7 @@
 
 namespace athanor {
 
-/// Python's start:stop:step; `none` leaves a bound open, negative bounds count from the end.
+/// Python's start:stop:step. `none` leaves a bound open; negative bounds count from the end.
 struct Slice {
   static constexpr int64_t none = std::numeric_limits<int64_t>::min();
   int64_t start = none, stop = none, step = 1;
@@ -20,7 +21,7 @@ struct Slice {
 };
 
 /// What slice() does to one axis: an integer takes one element and drops the axis; a Slice keeps a range;
-/// `Index::ellipsis` stands for all axes not named; `Index::new_axis` adds one of extent 1.
+/// `Index::ellipsis` means all axes not named; `Index::new_axis` adds an axis of extent 1.
 struct Index {
   enum class Kind { integer, slice, ellipsis, new_axis };
   Index(int64_t position) : kind(Kind::integer), at(position) {}
@@ -50,8 +51,8 @@ Tensor embedding(Operand weight, Operand labels);
 /// out[i, j] = x[index[i, j], j] for axis 0: NumPy's take_along_axis, PyTorch's gather. The other extents of
 /// x and index broadcast. Indices must lie in [0, extent).
 Tensor gather(Operand x, Operand index, int axis);
-/// The transpose of gather: zeros with `extent` along the axis, to which every element of source is added at
-/// its index. Index and source have the same shape. Indices must lie in [0, extent).
+/// The transpose of gather: a tensor of zeros with `extent` along the axis, to which every element of source
+/// is added at its index. Index and source have the same shape. Indices must lie in [0, extent).
 Tensor scatter_add(Operand index, Operand source, int axis, int64_t extent);
 
 }  // namespace athanor

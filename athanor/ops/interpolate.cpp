@@ -72,7 +72,7 @@ Tensor nearest_index(const Resizing& r, Device device) {
 
 Tensor resized_to_nearest(const Tensor& x, int axis, const Resizing& r) {
   if (r.out % r.in == 0) return repeat_interleave(x, r.out / r.in, axis);
-  // Whole steps: a view.
+  // With a whole step, the result is a view.
   if (r.in % r.out == 0) {
     const int64_t step = r.in / r.out;
     return slice(x, axis, r.mode == Interpolation::nearest ? 0 : step / 2, r.in, step);
@@ -80,8 +80,8 @@ Tensor resized_to_nearest(const Tensor& x, int axis, const Resizing& r) {
   return take(x, nearest_index(r, x.device()), axis);
 }
 
-/// Where the elements of the result fall in x, as whole numbers and fractions: [out, 1]. Positions are
-/// computed in integers, because in f32 a floor() may err by one.
+/// The positions in x of the result's elements, as whole numbers and fractions: [out, 1]. They are computed
+/// in integers, because in f32 a floor() may be wrong by one.
 struct Positions {
   Tensor whole, fraction;
 };
@@ -95,11 +95,11 @@ Positions positions(const Resizing& r, DType dtype, Device device) {
   return {whole, cast(numerator - whole * by, dtype) / static_cast<double>(by)};
 }
 
-/// Keys' cubic for |x| <= 1, and for 1 < |x| < 2.
+/// Keys' cubic kernel for |x| <= 1, and for 1 < |x| < 2.
 Tensor cubic_inside(const Tensor& x, double a) { return ((a + 2) * x - (a + 3)) * x * x + 1; }
 Tensor cubic_outside(const Tensor& x, double a) { return ((x - 5) * x + 8) * x * a - 4 * a; }
 
-/// The share of each element of x in each of the result, [out, in], by neighbours.
+/// The weight of each element of x in each element of the result, [out, in], without smoothing.
 Tensor weights_of_neighbours(const Resizing& r, DType dtype, Device device) {
   const auto [whole, t] = positions(r, dtype, device);
   const Tensor column = iota({1, r.in}, 1, device);
@@ -119,11 +119,11 @@ Tensor weights_of_neighbours(const Resizing& r, DType dtype, Device device) {
   return total;
 }
 
-/// The same with a kernel that is as wide as the step between elements of the result.
+/// The same with smoothing: the kernel is widened to the step between elements of the result.
 Tensor smoothing_weights(const Resizing& r, DType dtype, Device device) {
   const double scale = std::max(1.0, static_cast<double>(r.in) / static_cast<double>(r.out));
   const Tensor i = iota({r.out, 1}, 0, device), j = iota({1, r.in}, 1, device);
-  // Twice the distance of centres, in units of 1 / out: a whole number.
+  // In units of 1 / (2 out), the distance of centres is a whole number, and thus exact.
   const Tensor distance =
       cast(abs((2 * j + 1) * r.out - (2 * i + 1) * r.in), dtype) / (2 * static_cast<double>(r.out) * scale);
   Tensor weight;
@@ -237,7 +237,7 @@ Shape with_size(Shape x, const Ints& size) {
   return x;
 }
 
-// It is linear in x, so what x is does not matter.
+// interpolate is linear in x, so the gradient does not depend on x.
 Tensor decompose_interpolate_grad(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor x = zeros(with_size(in[0].shape(), attrs.ints("input_size")), in[0].dtype(), in[0].device());
   return decomposed_gradient(find_op("interpolate"), {x}, attrs, 0, in[0]);
@@ -250,7 +250,7 @@ std::vector<Tensor> interpolate_gradient(const GradArgs& a) {
   return {apply(find_op("interpolate_grad"), {a.grad}, attrs)};
 }
 
-// A few of the op's: its own test differentiates all of them.
+// Some of interpolate's cases. The test of interpolate differentiates all of them.
 std::vector<OpCase> interpolate_grad_cases(const std::vector<OpCase>& all) {
   std::vector<OpCase> cases{all[0], all[2], all[4]};
   for (OpCase& one : cases) {
@@ -262,7 +262,7 @@ std::vector<OpCase> interpolate_grad_cases(const std::vector<OpCase>& all) {
   return cases;
 }
 
-// Two for each weight of each axis, of which the decomposition has as many as x has elements.
+// Two operations for each weight. The decomposition has a weight for each element of x along an axis.
 int64_t interpolate_flops(const Shape& x, const Shape& y, const Attrs& attrs) {
   if (resizing(1, 1, attrs).nearest()) return 0;
   int64_t per_element = 0;

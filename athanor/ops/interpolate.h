@@ -15,17 +15,17 @@ enum class Interpolation : uint8_t {
 
 struct InterpolateOptions {
   Interpolation mode = Interpolation::nearest;
-  /// Whether the centres of the first and last elements fall on one another; if not, their outer edges do.
-  /// For linear and cubic.
+  /// Whether the centres of the first and last elements of x and of the result coincide; if not, their outer
+  /// edges do. For linear and cubic.
   bool align_corners = false;
-  /// Whether an axis that becomes shorter is smoothed: every element then counts, and none is skipped. For
-  /// linear and cubic; not with align_corners.
+  /// Whether an axis that becomes shorter is smoothed, so that no element is skipped. For linear and cubic;
+  /// not with align_corners.
   bool antialias = false;
 };
 
-/// Floats x [N, C, ...] with one to three axes after the channels, resized to `size`, an extent for each:
-/// [N, C, size...]. Elements outside are those at the border. Where elements fall follows from the extents
-/// alone, as in PyTorch's interpolate(x, size=...).
+/// Resizes floats x [N, C, ...], with one to three axes after the channels, to [N, C, size...]. Outside of x,
+/// its border elements are repeated. Positions are computed from the extents alone, as in PyTorch's
+/// interpolate(x, size=...).
 ///
 /// Throws Error(shape) if `size` does not fit x, Error(value) for an extent below 1 or options that the mode
 /// does not have, and Error(dtype).

@@ -99,7 +99,7 @@ RefArray reference_pad(std::span<const RefArray> in, const Attrs& attrs) {
   return result;
 }
 
-// Converts all to one dtype.
+// Converts all tensors to one dtype.
 std::vector<Tensor> promoted(const TensorList& list) {
   if (list.tensors().empty()) throw Error(ErrorCode::usage, "takes at least one tensor");
   DType dtype = list.tensors()[0].dtype();

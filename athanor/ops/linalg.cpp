@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-/// [B, M, N]. Throws where the matrices do not fit.
+/// [B, M, N]. Throws Error(shape|dtype) if the matrices do not fit.
 Shape shape_of_products(std::span<const TensorType> in) {
   const Shape &a = in[0].shape, &b = in[1].shape;
   if (in[0].dtype != in[1].dtype)
@@ -82,7 +82,7 @@ Ints joined(const Ints& a, const Ints& b, const Ints& c = {}) {
   return all;
 }
 
-// A product of vectors, matrices or stacks of matrices, as NumPy's, by one of [B, M, K] and [B, K, N].
+// A product of vectors, matrices or stacks of matrices, as in NumPy. `multiply` takes [B, M, K], [B, K, N].
 Tensor of_any_rank(Tensor x, Tensor y, Tensor (*multiply)(Operand, Operand)) {
   if (x.rank() == 0 || y.rank() == 0)
     throw Error(ErrorCode::shape, "takes vectors and matrices", {}, "Multiply by scalars with *");

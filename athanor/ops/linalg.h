@@ -1,7 +1,7 @@
 // Products of matrices and their generalisations.
 //
-// Operands are promoted to one dtype: a float (f16 and bf16 are summed in f32), i64 or i32. All throw
-// Error(shape) naming the extents that do not fit, and Error(dtype).
+// Operands are promoted to one dtype: a float (f16 and bf16 are summed in f32), i64 or i32. All functions
+// throw Error(shape) naming the extents that do not fit, and Error(dtype).
 #pragma once
 #include <string>
 
@@ -15,35 +15,35 @@ namespace athanor {
 Tensor matmul(Operand a, Operand b);
 /// [B, M, K] x [B, K, N] -> [B, M, N]; no broadcasting.
 Tensor batch_matmul(Operand a, Operand b);
-/// matmul of small types with the sums as they are computed: of two i8 in i32 (which wraps), of two f8e4m3 or
-/// two f8e5m2 in f32. Nothing is promoted, and no gradient flows. GPUs multiply them by matrix units or by
-/// sums of four products (docs/kernel-language.md), most quickly where b is the transpose of an [N, K].
+/// matmul of small types with a result in the type of the sums: i32 (which wraps) for two i8, f32 for two
+/// f8e4m3 or two f8e5m2. Operands are not promoted, and no gradient flows. GPUs compute it with matrix units
+/// or with sums of four products (docs/kernel-language.md); it is fastest if b is the transpose of an [N, K].
 Tensor wide_matmul(Operand a, Operand b);
-/// The same of [B, M, K] x [B, K, N]; no broadcasting.
+/// wide_matmul of [B, M, K] x [B, K, N] -> [B, M, N]; no broadcasting.
 Tensor wide_batch_matmul(Operand a, Operand b);
-/// x [..., I] times the transpose of weight [O, I], plus bias [O] when it is given: [..., O].
+/// x [..., I] times the transpose of weight [O, I], plus bias [O] if it is given: [..., O].
 Tensor linear(Operand x, Operand weight, const Tensor& bias = {});
 /// Sums over pairs of axes (contract_a[i] with contract_b[i]). The result has the batch axes, then the
 /// remaining axes of a, then those of b.
 Tensor dot_general(Operand a, Operand b, const Ints& contract_a, const Ints& contract_b,
                    const Ints& batch_a = {}, const Ints& batch_b = {});
-/// Einstein summation: einsum("bij,bjk->bik", {a, b}). Any number of operands, repeated indices (diagonals),
-/// "..." and results without "->" (indices that appear once, in alphabetical order) as in NumPy. Operands
-/// are contracted in pairs, in the order with the fewest multiplications (of more than six, the cheapest pair
-/// at each step).
+/// Einstein summation: einsum("bij,bjk->bik", {a, b}). As in NumPy, there may be any number of operands,
+/// repeated indices (diagonals) and "..."; without "->" the result has the indices that appear once, in
+/// alphabetical order. Operands are contracted in pairs, in the order with the fewest multiplications; more
+/// than six operands, by the cheapest pair at each step.
 Tensor einsum(const std::string& subscripts, const TensorList& operands);
 
 struct AttentionOptions {
   bool causal = false;  // query i sees keys up to i + (S - T)
   double scale = 0;     // 0: 1 / sqrt(D)
-  int64_t window = 0;   // query i sees keys less than this from i + (S - T), on both sides; 0: all
-  Tensor lengths = {};  // integers [N]: of the first axis' n-th entry, the first lengths[n] keys are seen
+  int64_t window = 0;   // query i sees keys whose distance from i + (S - T) is less than this; 0: all
+  Tensor lengths = {};  // integers [N]: in entry n of the first axis, only the first lengths[n] keys are seen
 };
 /// softmax(q k^T * scale + mask) v: q [..., T, D], k [..., S, D], v [..., S, E] -> [..., T, E]. A mask [...,
-/// T, S] is bool (true: is seen) or is added. Vaswani et al., Attention Is All You Need (2017).
+/// T, S] is bool (true: the key is seen) or is added. Vaswani et al., Attention Is All You Need (2017).
 ///
-/// k and v may have fewer heads (axis -3) than q, if they divide q's: each then serves as many neighbouring
-/// heads of q. Ainslie et al., GQA (2023). A query that sees no key gives NaN.
+/// k and v may have fewer heads (axis -3) than q, if their number divides q's: neighbouring heads of q then
+/// share a head of k and v. Ainslie et al., GQA (2023). The result for a query that sees no key is NaN.
 Tensor scaled_dot_product_attention(Operand q, Operand k, Operand v, const Tensor& mask = {},
                                     const AttentionOptions& options = {});
 

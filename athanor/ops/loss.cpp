@@ -36,9 +36,9 @@ TensorType cross_entropy_infer(std::span<const TensorType> in, const Attrs&) {
   return {in[0].dtype, {}, {}};
 }
 
-// What the labels ask for: the share of each class, [N, C, ...], and the weight of each label, [N, 1, ...],
-// which is 1 / count for those that count and 0 for the others. By comparison and not by scatter, so that it
-// fuses. A label that is neither a class nor ignored makes all weights NaN: it must not pass for a loss of 0.
+// The target distribution: the share of each class, [N, C, ...], and the weight of each label, [N, 1, ...],
+// which is 1 / count, or 0 for ignored labels. Comparisons compute it, not scatter, so that it fuses. A label
+// that is neither a class nor ignored makes all weights NaN, so that it cannot pass for a loss of 0.
 struct Target {
   Tensor share, weight;
 };
@@ -60,7 +60,7 @@ Target target_of(const Tensor& labels, const Tensor& logits, const Attrs& attrs)
 
 // The negative sum of the log-probabilities, weighted by the target's shares.
 Tensor likelihood_loss(const Tensor& log_probabilities, const Target& target) {
-  // A class without a share does not count, even if its logarithm is -infinity: times 0, that would be NaN.
+  // A class without a share does not count, even if its logarithm is -infinity: 0 * -infinity would be NaN.
   const Tensor shares = where(not_equal(target.share, 0), log_probabilities * target.share, 0);
   return -sum(sum(shares, 1, true) * target.weight);
 }
@@ -111,12 +111,11 @@ Attrs attributes(const LabelOptions& options) {
   return {{"label_smoothing", options.label_smoothing}, {"ignore_index", options.ignore_index}};
 }
 
-// Where the host knows the labels, the first that is no class is an error now, and not one of the device's
-// later.
+// If the host has the labels, a wrong label is an error here, not later on the device.
 void check_known(const Operand& labels, const Shape& logits, int64_t ignored) {
   if (labels.is_number()) return;
   const Tensor& given = labels.tensor();
-  if (logits.rank() < 2 || logits.erase(1) != given.shape()) return;  // refused with a better reason
+  if (logits.rank() < 2 || logits.erase(1) != given.shape()) return;  // apply() will report this better
   const auto known = given.known_integers();
   if (!known) return;
   const int64_t classes = logits[1], each = given.shape().size() / std::max<int64_t>(1, given.shape()[0]);
@@ -129,8 +128,8 @@ void check_known(const Operand& labels, const Shape& logits, int64_t ignored) {
           {}, fmt::format("Labels of {} (ignore_index) do not count", ignored));
 }
 
-// Labels that are computed are known to the device only. There each reads from a table with an element for
-// each class: that is an error at this call's line for a label that is no class, and nothing else but zeros.
+// Only the device knows labels that are computed. There each label reads an element from a table of zeros
+// with one element for each class. A wrong label is then an error with this call's line.
 Tensor checked(const Tensor& labels, const Shape& logits, int64_t ignored) {
   static const Op& take_along = find_op("take_along");
   const bool fits = logits.rank() >= 2 && logits.erase(1) == labels.shape() && logits.size() > 0;
@@ -141,7 +140,7 @@ Tensor checked(const Tensor& labels, const Shape& logits, int64_t ignored) {
   return labels + reshape(read, labels.shape().to_ints());
 }
 
-// The labels as i64, checked on the device where they are computed.
+// The labels as i64. If they are computed, the device checks them.
 Tensor labels_of(const Operand& labels, const Shape& logits, int64_t ignored) {
   const Tensor given = as_tensor(labels);
   const Tensor value = is_int(given.dtype()) ? cast(given, DType::i64) : given;

@@ -254,7 +254,7 @@ Tensor tile(Operand x, const Ints& counts) {
         dims.insert(dims.end(), value.shape().begin(), value.shape().end());
         times.insert(times.end(), counts.begin(), counts.end());
         value = reshape(value, dims);
-        for (size_t i = 0; i < rank; ++i) {  // one axis at a time, so that the rank grows by one only
+        for (size_t i = 0; i < rank; ++i) {  // one axis at a time, so that the rank grows by only one
           if (times[i] == 1) continue;
           const auto axis = static_cast<int>(i);
           value = unsqueeze(value, axis);

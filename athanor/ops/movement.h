@@ -1,6 +1,6 @@
 // Changing shapes and keeping elements. Most results are views that cost nothing.
 //
-// Axes may be negative: they count from the end. All throw Error(shape) naming the shapes.
+// Negative axes count from the end. All functions throw Error(shape) naming the shapes.
 #pragma once
 #include <source_location>
 #include <vector>
@@ -29,7 +29,7 @@ class TensorList {
 Tensor reshape(Operand x, const Ints& shape);
 /// Joins axes [start, end] into one.
 Tensor flatten(Operand x, int start = 0, int end = -1);
-/// Drops axes of extent 1: all of them, or those given (which must have extent 1).
+/// Drops all axes of extent 1, or the given axes, which must have extent 1.
 Tensor squeeze(Operand x, const Ints& axes = {});
 /// Adds an axis of extent 1 before `axis` of the result.
 Tensor unsqueeze(Operand x, int axis);
@@ -37,21 +37,21 @@ Tensor unsqueeze(Operand x, int axis);
 Tensor permute(Operand x, const Ints& axes);
 /// Exchanges two axes.
 Tensor transpose(Operand x, int a = -2, int b = -1);
-/// As NumPy: new axes in front, extents of 1 repeated.
+/// Adds axes in front and repeats extents of 1, as in NumPy.
 Tensor broadcast_to(Operand x, const Shape& shape);
 /// Repeats the whole tensor along each axis; `counts` is right-aligned.
 Tensor tile(Operand x, const Ints& counts);
 /// Repeats each element (slice) `count` times along an axis.
 Tensor repeat_interleave(Operand x, int64_t count, int axis);
 
-/// Joins along an axis; the dtypes are promoted.
+/// Joins tensors along an axis; their dtypes are promoted.
 Tensor concat(const TensorList& tensors, int axis = 0);
-/// Joins along a new axis.
+/// Joins tensors along a new axis.
 Tensor stack(const TensorList& tensors, int axis = 0);
 /// Pieces of the given sizes, which must add up to the extent.
 std::vector<Tensor> split(Operand x, const Ints& sizes, int axis = 0);
-/// `parts` pieces. If `parts` does not divide the extent, the last ones are smaller (or fewer), as in
-/// PyTorch's chunk.
+/// `parts` pieces. If `parts` does not divide the extent, the last piece is smaller and there may be fewer
+/// pieces, as in PyTorch's chunk.
 std::vector<Tensor> chunk(Operand x, int64_t parts, int axis = 0);
 
 /// Adds low[i] elements of `value` before axis i and high[i] after it.

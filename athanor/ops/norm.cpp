@@ -19,10 +19,10 @@ TensorType norm_infer(std::span<const TensorType> in, const Attrs& attrs) {
   return in[0];
 }
 
-// In f32 for f16 and bf16. Forward and gradient build the same expressions, which simplification then
-// computes once.
+// Statistics of f16 and bf16 are computed in f32. The forward pass and the gradient build the same
+// expressions, which simplification then computes once.
 struct Statistics {
-  Tensor deviation, rstd;  // x - mean, and 1 / sqrt(variance + eps) with axes kept
+  Tensor deviation, rstd;  // x - mean; 1 / sqrt(variance + eps), with axes kept
 };
 
 Statistics statistics(const Tensor& x, const Attrs& attrs) {
@@ -82,7 +82,7 @@ void check_channels(const Tensor& x, std::initializer_list<const Tensor*> vector
                   fmt::format("It is [{}]", x.size(1)));
 }
 
-// [C] beside [N, C, ...]
+// [C] in a shape that broadcasts to [N, C, ...].
 Tensor of_channels(const Tensor& v, int rank) {
   Ints shape(static_cast<size_t>(rank), 1);
   shape[1] = v.size();
@@ -149,7 +149,7 @@ Tensor batch_norm(Operand x, const Tensor& scale, const Tensor& shift, const Ten
                         fmt::format("its {} is undefined", v == &mean ? "mean" : "variance"), {},
                         "Without them, batch_norm(x, scale, shift) takes those of the batch");
         check_channels(value, {&scale, &shift, &mean, &var});
-        // One factor and one offset for each channel.
+        // The same as one factor and one offset for each channel.
         Tensor factor = rsqrt(var + eps);
         if (scale.defined()) factor = factor * scale;
         const Tensor term = shift.defined() ? shift - mean * factor : -mean * factor;

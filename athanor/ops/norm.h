@@ -12,16 +12,16 @@ Tensor normalize(Operand x, const Ints& axes, double eps = 1e-5);
 
 /// For training: normalises each channel of x [N, C, ...] by the batch's own statistics, multiplies by scale
 /// [C] and adds shift [C]; either may be {}. The caller keeps running statistics: moments(x, all axes but 1)
-/// shares its work with this. Ioffe, Szegedy (2015).
+/// and this share their work. Ioffe, Szegedy (2015).
 Tensor batch_norm(Operand x, const Tensor& scale = {}, const Tensor& shift = {}, double eps = 1e-5);
 /// For evaluation: the same with given statistics, mean [C] and var [C].
 Tensor batch_norm(Operand x, const Tensor& scale, const Tensor& shift, const Tensor& mean, const Tensor& var,
                   double eps = 1e-5);
-/// Normalises over the last `axes` axes; scale and shift have their shape, or are {}. Ba, Kiros, Hinton
-/// (2016).
+/// Normalises over the last `axes` axes; scale and shift have the shape of these axes, or are {}. Ba, Kiros,
+/// Hinton (2016).
 Tensor layer_norm(Operand x, int axes, const Tensor& scale = {}, const Tensor& shift = {}, double eps = 1e-5);
-/// x / sqrt(mean(x^2) + eps) over the last axis, times scale, which has its extent or is {}. Zhang, Sennrich
-/// (2019).
+/// x / sqrt(mean(x^2) + eps) over the last axis, times scale [D], where D is its extent; {}: no scale. Zhang,
+/// Sennrich (2019).
 Tensor rms_norm(Operand x, const Tensor& scale = {}, double eps = 1e-6);
 /// Normalises each of `groups` groups of channels of x [N, C, ...]; scale [C], shift [C] or {}. Throws
 /// Error(value) if the groups do not divide the channels. Wu, He (2018).

@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-/// Half a step between subnormal numbers, at least.
+/// An error that is always allowed: at least half the step between subnormal numbers.
 double smallest(DType dtype) {
   switch (dtype) {
     case DType::f16:

@@ -64,7 +64,7 @@ TensorType infer_argsort(std::span<const TensorType> in, const Attrs& attrs) {
 
 Attrs order_attrs(int64_t axis, bool descending) { return {{"axis", axis}, {"descending", descending}}; }
 
-// Bool is ordered as 0 and 1. Checks that x has an axis.
+// x, with bool as 0 and 1, which have an order.
 Tensor ordered(const Operand& x) {
   const Tensor value = as_tensor(x);
   return value.dtype() == DType::b8 ? cast(value, DType::u8) : value;

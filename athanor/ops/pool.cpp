@@ -16,7 +16,7 @@
 namespace athanor {
 namespace {
 
-/// Windows over x [N, C, H, W] that give y [N, C, OH, OW].
+/// Windows over x [N, C, H, W] that are pooled to y [N, C, OH, OW].
 struct PoolProblem {
   Shape x, y;
   Pair kernel, stride, padding;
@@ -79,8 +79,8 @@ Tensor decompose_max_grad(const std::vector<Tensor>& in, const Attrs& attrs) {
   const PoolProblem p(in[0].shape(), attrs);
   const Shape &shape = p.windows_shape(), &y = p.y;
   const int64_t area = p.kernel.height * p.kernel.width;
-  // Finds the first largest element of each window, as its number in the window. Then builds a window with dy
-  // there and 0 elsewhere.
+  // Finds the index in each window of its first largest element. Then builds windows with dy there and 0
+  // elsewhere.
   const Tensor flat =
       reshape(permute(p.windows(in[0], -infinity), {0, 1, 2, 4, 3, 5}), {y[0], y[1], y[2], y[3], area});
   const Tensor chosen = argmax(flat, -1, true), own = iota({area}, 0, in[0].device());
@@ -118,7 +118,7 @@ RefArray reference_max_grad(std::span<const RefArray> in, const Attrs& attrs) {
 
 bool counts_padding(const Attrs& attrs) { return attrs.flag("count_include_pad"); }
 
-// The divisor of each window's sum, in a shape that broadcasts to y.
+// The divisor of each window's sum. Its shape broadcasts to y.
 Tensor divisor(const PoolProblem& p, const Tensor& like, bool count_include_pad) {
   if (count_include_pad || (p.padding.height == 0 && p.padding.width == 0))
     return constant(static_cast<double>(p.kernel.height * p.kernel.width), like.dtype(), like.device());

@@ -22,8 +22,8 @@ struct PoolOptions {
 Tensor max_pool2d(Operand x, Pair kernel, const PoolOptions& options = {});
 /// The average of each window.
 Tensor avg_pool2d(Operand x, Pair kernel, const PoolOptions& options = {});
-/// Chooses windows so that the result is [N, C, output.height, output.width]: row i averages [floor(i H /
-/// OH), ceil((i + 1) H / OH)).
+/// Chooses windows so that the result is [N, C, output.height, output.width]: row i is pooled from rows
+/// [floor(i H / OH), ceil((i + 1) H / OH)).
 Tensor adaptive_avg_pool2d(Operand x, Pair output);
 Tensor adaptive_max_pool2d(Operand x, Pair output);
 

@@ -27,7 +27,7 @@ double uniform_of(int64_t key, int64_t counter) {
   return std::ldexp(static_cast<double>(block[static_cast<size_t>(counter % 4)] >> 8), -24);
 }
 
-// `count` numbers in [0, 1), f32, from counter `first` on.
+// f32 numbers in [0, 1), of the given shape, from counter `first` on.
 Tensor draw(const Tensor& key, const Shape& shape, int64_t first = 0) {
   static const Op& op = find_op("random_uniform");
   Tensor counter = iota({shape.size()}, 0, key.device());
@@ -87,7 +87,8 @@ void Generator::restore(const State& state) {
 
 int64_t Generator::next_key() {
   const std::lock_guard lock(mutex_);
-  // Philox of (draws, seed), with a key that no draw uses: neighbouring seeds and draws give unrelated keys.
+  // Philox of (draws, seed), with a counter word that no draw uses. Neighbouring seeds and draws get
+  // unrelated keys.
   const auto [draws_low, draws_high] = words_of(state_.draws++);
   const auto block = philox4x32({draws_low, draws_high, 0x4b657973, 0}, words_of(state_.seed));
   return static_cast<int64_t>((static_cast<uint64_t>(block[1]) << 32) | block[0]);

@@ -35,8 +35,8 @@ Generator& default_generator();
 /// default_generator().seed(seed)
 void manual_seed(uint64_t seed);
 
-// All throw Error(value) for an impossible range, deviation or probability, and Error(dtype) for integers if
-// floats are drawn.
+// All functions throw Error(value) for an impossible range, deviation or probability, and Error(dtype) for an
+// integer dtype if floats are drawn.
 
 /// f32 (or `dtype`) uniform in [low, high). Rounding to the dtype can give high itself.
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, DType dtype = DType::f32,

@@ -16,7 +16,7 @@
 namespace athanor {
 namespace {
 
-/// Checks gates [N, T, count H], a weight [count H, H], and what follows.
+/// Checks gates [N, T, count H], a weight [count H, H], and the bias and states after them.
 TensorType recurrence_type(std::span<const TensorType> in, int64_t count) {
   for (const TensorType& type : in) {
     check_dtype(type, Accept::floats);
@@ -75,7 +75,7 @@ Tensor gru_decompose(const std::vector<Tensor>& in, const Attrs&) {
 
 double squashed(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// weight h + bias of example n, [rows]; h is at state[first...].
+/// weight h, [rows]; h begins at state[first].
 std::vector<double> recurrent_product(const RefArray& weight, const std::vector<double>& state,
                                       int64_t first) {
   const int64_t h = weight.shape[1];

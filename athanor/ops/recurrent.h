@@ -1,21 +1,20 @@
-// Recurrence over the second axis of [N, T, ...], of floats. What the inputs give to the gates is a product
-// for all times, and computed before: linear(x, weight_ih, bias). Gates stand one after another, in PyTorch's
-// order.
+// Recurrence over the second axis of [N, T, ...], of floats. The caller computes the inputs' part of the
+// gates for all time steps before: linear(x, weight_ih, bias). Gates are in PyTorch's order.
 //
 // A plan has one kernel for all time steps on the CPU in f32 and f64, and on GPUs for up to 1365 features
-// (f64: 682). Otherwise it has kernels for each time step, and many steps make a long plan. All throw
-// Error(shape), naming what does not fit, and Error(dtype).
+// (f64: 682). Otherwise it has kernels for each time step, and many steps make a long plan. All functions
+// throw Error(shape), naming what does not fit, and Error(dtype).
 #pragma once
 #include "athanor/graph/tensor.h"
 
 namespace athanor {
 
 struct LstmStates {
-  Tensor hidden, cell;  // at every time, [N, T, H]
+  Tensor hidden, cell;  // after every time step, [N, T, H]
 };
 /// Long short-term memory: gates [N, T, 4 H] (input, forget, cell, output), weight [4 H, H], first states [N,
-/// H] or {} (zeros). c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c), where each gate is the
-/// given one plus weight h. Hochreiter, Schmidhuber (1997); Gers et al. (2000).
+/// H] or {} (zeros). c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c). To each given gate its
+/// part of weight h is added. Hochreiter, Schmidhuber (1997); Gers et al. (2000).
 LstmStates lstm(Operand gates, Operand weight, const Tensor& hidden = {}, const Tensor& cell = {});
 
 /// Gated recurrent unit: gates [N, T, 3 H] (reset, update, new), weight [3 H, H], bias [3 H] or {} (zeros),

@@ -1,5 +1,5 @@
-// Gradients of lstm and gru: backwards through time. What does not wait for another time is computed for all
-// times at once: what the states give to the gates before, and the weights' gradients after.
+// Gradients of lstm and gru: backwards through time. Parts that do not depend on another time step are
+// computed for all steps at once: the states' part of the gates before, and the weights' gradients after.
 #include "athanor/ops/recurrent_grad.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 // Part `which` of the last axis, H wide.
 Tensor part_of(const Tensor& x, int64_t which, int64_t h) { return slice(x, -1, which * h, (which + 1) * h); }
 
-// The states [N, T, H] before each time, from the first one [N, H] and those after each time.
+// The states [N, T, H] before each time step, from the first state [N, H] and the states after each step.
 Tensor states_before(const Tensor& first, const Tensor& after) {
   return concat({unsqueeze(first, 1), slice(after, 1, 0, after.size(1) - 1)}, 1);
 }
@@ -38,7 +38,7 @@ Tensor through_tanh(const Tensor& y) { return 1 - square(y); }
 
 // ---- LSTM ----
 
-// gates [N, T, 4H] with what the states give, weight, c0, y [N, T, 2H], dy -> [N, T, 5H]
+// gates [N, T, 4H] with the states' part, weight, c0, y [N, T, 2H], dy -> [N, T, 5H]
 TensorType lstm_grad_type(std::span<const TensorType> in, const Attrs&) {
   const Shape& gates = in[0].shape;
   const int64_t h = in[1].shape.rank() == 2 ? in[1].shape[1] : -1;
@@ -55,7 +55,8 @@ Tensor lstm_grad_decompose(const std::vector<Tensor>& in, const Attrs&) {
   const Tensor input = sigmoid(part_of(gates, 0, h)), forget = sigmoid(part_of(gates, 1, h)),
                cell = tanh(part_of(gates, 2, h)), output = sigmoid(part_of(gates, 3, h));
   const Tensor squashed = tanh(cells);
-  // How the gates change with the cell's state, and how it and the output's gate change the hidden state.
+  // Factors of the gradients: from the cell state's gradient to those of its three gates (by_cell), and from
+  // the hidden state's gradient to those of the output gate (to_output) and of the cell state (to_cell).
   const Tensor by_cell = concat(
       {cell * through_sigmoid(input), before * through_sigmoid(forget), input * through_tanh(cell)}, 2);
   const Tensor to_output = squashed * through_sigmoid(output), to_cell = output * through_tanh(squashed);
@@ -108,7 +109,7 @@ RefArray lstm_grad_reference(std::span<const RefArray> in, const Attrs&) {
 
 // ---- GRU ----
 
-// gates [N, T, 3H] as given, own [N, T, 3H] of the states, weight, h0, y [N, T, H], dy -> [N, T, 5H]
+// gates [N, T, 3H] as given, the states' part [N, T, 3H], weight, h0, y [N, T, H], dy -> [N, T, 5H]
 TensorType gru_grad_type(std::span<const TensorType> in, const Attrs&) {
   const Shape& gates = in[0].shape;
   const int64_t h = in[2].shape.rank() == 2 ? in[2].shape[1] : -1;
@@ -126,8 +127,8 @@ Tensor gru_grad_decompose(const std::vector<Tensor>& in, const Attrs&) {
                update = sigmoid(part_of(gates, 1, h) + part_of(own, 1, h)), mine = part_of(own, 2, h),
                next = tanh(part_of(gates, 2, h) + reset * mine);
   const Tensor to_next = (1 - update) * through_tanh(next);
-  // By a state's gradient: of the new gate, the reset gate, the update gate, the state's own part of the new
-  // gate, and the state before.
+  // Factors from a state's gradient to those of the new gate, the reset gate, the update gate, the state's
+  // own part of the new gate, and the state before.
   const Tensor by_state = concat({to_next, to_next * mine * through_sigmoid(reset),
                                   (before - next) * through_sigmoid(update), to_next * reset, update},
                                  2);

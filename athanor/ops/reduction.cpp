@@ -45,7 +45,7 @@ RefArray fold_axes(const RefArray& x, const Ints& axes, double start, double (*c
   return result;
 }
 
-// Spreads a reduced tensor to x's shape: each element gets the value of its group.
+// Broadcasts a reduced tensor to x's shape: each element gets the value of its group.
 Tensor spread(const Tensor& reduced, const Tensor& x, const Ints& axes) {
   return broadcast_to(keep_axes(reduced, x.shape(), axes), x.shape());
 }
@@ -53,7 +53,8 @@ Tensor spread(const Tensor& reduced, const Tensor& x, const Ints& axes) {
 std::vector<Tensor> prod_grad(const GradArgs& a) {
   const Tensor x = widened(a.inputs[0]);
   const Ints& axes = a.attrs.ints("axes");
-  // The product of the other elements: by division, except where there is exactly one zero.
+  // The product of the other elements. Division computes it if no element is zero. With one zero, only the
+  // zero's product is not 0; with more, all are 0.
   const Tensor zero = equal(x, 0), others = where(zero, 1, x);
   const Tensor zeros = spread(sum(cast(zero, x.dtype()), Axes(axes)), x, axes);
   const Tensor product = spread(prod(others, Axes(axes)), x, axes);

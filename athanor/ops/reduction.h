@@ -10,7 +10,7 @@
 
 namespace athanor {
 
-/// The axes of a reduction: none given means all, or one, or a list. Negative axes count from the end.
+/// The axes of a reduction: all (the default), one, or a list. Negative axes count from the end.
 struct Axes {
   bool all = false;
   Ints list;
@@ -24,8 +24,8 @@ struct Axes {
 Tensor sum(Operand x, const Axes& axes = {}, bool keep_dims = false);
 /// The mean. Integers and bool give f32.
 Tensor mean(Operand x, const Axes& axes = {}, bool keep_dims = false);
-/// The variance, in two passes, divided by (n - correction): 1 estimates it from a sample, 0 gives the
-/// variance of the values.
+/// The variance, in two passes, divided by (n - correction). A correction of 1 estimates it from a sample; 0
+/// is the variance of the values themselves.
 Tensor var(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);
 /// sqrt(var)
 Tensor stddev(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);

@@ -1,4 +1,4 @@
-// How one axis is resized: what interpolate() means. Kernels read it from here.
+// How interpolate() resizes one axis. Kernels use this too.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -18,10 +18,10 @@ struct Resizing {
   double cubic_a() const { return antialias ? -0.5 : -0.75; }
 };
 
-/// With the attributes of interpolate.
+/// An axis of `in` elements resized to `out`, with the attributes of interpolate.
 Resizing resizing(int64_t in, int64_t out, const Attrs& attrs);
 
-/// Calls f(position in x, weight) for each element of x that counts in element i of the result. A position
+/// Calls f(index in x, weight) for each element of x that contributes to element i of the result. An index
 /// may come more than once.
 void each_share(const Resizing& r, int64_t i, const std::function<void(int64_t, double)>& f);
 

@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-// 1 / sqrt(mean(x^2) + eps) of each row, the last axis kept with extent 1.
+// 1 / sqrt(mean(x^2) + eps) of each row. The last axis is kept with extent 1.
 Tensor inverse_rms(const Tensor& x, const Attrs& attrs) {
   return rsqrt(mean(square(x), -1, true) + attrs.number("eps"));
 }

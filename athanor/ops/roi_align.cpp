@@ -37,13 +37,13 @@ TensorType roi_type(std::span<const TensorType> in, const Attrs& attrs) {
   return {in[0].dtype, {boxes[0], x[1], output[0], output[1]}, {}};
 }
 
-/// Neighbours of the points along one axis of the boxes, [K, points], and their weights.
+/// The two neighbours of each sample along one axis of the boxes, [K, points], and their weights.
 struct Neighbours {
   Tensor first, second;  // i64
-  Tensor near, far;      // of first and second; 0 for points outside
+  Tensor near, far;      // the weights of first and second; 0 for points outside
 };
 
-// The points of [K] boxes from `low` to `high` along an axis of x.
+// The neighbours of the samples in [K] boxes from `low` to `high` along an axis of x.
 Neighbours neighbours_along(const Tensor& low, const Tensor& high, int64_t extent, int64_t output,
                             const Attrs& attrs) {
   const int64_t samples = attrs.integer("samples"), points = output * samples, k = low.size();
@@ -82,14 +82,15 @@ Tensor roi_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   return cast(permute(bins, {1, 0, 2, 3}), in[0].dtype());
 }
 
-// Calls f(offset in x, offset in y, share) for all that the boxes read.
+// Calls f(offset in x, offset in y, share) for every sample of the boxes and every element of x.
 void each_region_share(const Shape& x, const RefArray& boxes, const RefArray& pictures, const Attrs& attrs,
                        const std::function<void(int64_t, int64_t, double)>& f) {
   const Ints& output = attrs.ints("output");
   const auto samples = static_cast<double>(attrs.integer("samples"));
   const double offset = attrs.flag("aligned") ? 0.5 : 0, scale = attrs.number("scale");
   const Shape y({boxes.shape[0], x[1], output[0], output[1]});
-  // Where sample s of element i of box k lies along an axis, whose edges are boxes[k][first] and [first + 2].
+  // The position of sample s of element i of box k along an axis. The box's edges are boxes[k][first] and
+  // boxes[k][first + 2].
   const auto point = [&](int64_t k, int64_t first, int64_t i, int64_t s) {
     const double start = boxes[k * 4 + first] * scale - offset;
     double length = boxes[k * 4 + first + 2] * scale - offset - start;
@@ -135,7 +136,7 @@ TensorType roi_grad_type(std::span<const TensorType> in, const Attrs& attrs) {
 }
 
 Tensor roi_grad_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
-  // It is linear in x, so what x is does not matter.
+  // roi_align is linear in x, so the gradient does not depend on x.
   const Tensor x = zeros(Shape(attrs.ints("input_shape")), in[0].dtype(), in[0].device());
   return decomposed_gradient(find_op("roi_align"), {x, in[0], in[1]}, attrs, 0, in[2]);
 }

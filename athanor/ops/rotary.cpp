@@ -33,12 +33,13 @@ Tensor rotary_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor frequency =
       exp(pair * (-std::log(attrs.number("base")) / static_cast<double>(std::max<int64_t>(1, half))));
   const Tensor angle = reshape(cast(in[1], x.dtype()), {t, 1}) * frequency;
-  // One loop: an element times the cosine, and the other one of its pair times the sine.
+  // Written so that it is one loop: an element times the cosine, plus the other element of its pair times the
+  // sine.
   const int axis = attrs.flag("interleaved") ? -1 : -2;
   Ints split = x.shape().to_ints();
   split.back() = axis == -1 ? half : 2;
   split.push_back(axis == -1 ? 2 : half);
-  if (x.rank() == max_rank) {  // no room for another axis: the first two become one
+  if (x.rank() == max_rank) {  // no room for another axis, so the first two are joined
     split[1] *= split[0];
     split.erase(split.begin());
   }
@@ -76,7 +77,7 @@ ATHANOR_OPS(rotary) {
        .doc = "x [..., T, D], positions i64 [T]: the i-th pair of each row turned by position * base^(-2i/D)",
        .arity = 2,
        .infer = rotary_infer,
-       // The transpose of a rotation is the rotation back.
+       // The transpose of a rotation is the rotation by the opposite angle.
        .grad =
            [](const GradArgs& a) {
              return std::vector{apply(find_op("rotary_embedding"), {a.grad, -a.inputs[1]}, a.attrs),

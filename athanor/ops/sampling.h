@@ -1,4 +1,4 @@
-// Reading images at positions that are computed, between elements.
+// Reading images at computed positions, also between elements.
 #pragma once
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace athanor {
 enum class Border : uint8_t {
   zeros,       // outside is 0
   border,      // outside is the nearest element
-  reflection,  // outside is the image, mirrored at its edges again and again
+  reflection,  // outside is the image, mirrored repeatedly at its edges
 };
 
 struct GridSampleOptions {
@@ -23,8 +23,8 @@ struct GridSampleOptions {
 
 /// x [N, C, H, W] at the positions of grid [N, OH, OW, 2]: [N, C, OH, OW]. A position is (x, y), with -1 at
 /// the left and upper end and 1 at the right and lower end. Gradients flow to both. Jaderberg et al., Spatial
-/// Transformer Networks (2015). Throws Error(shape) if they do not fit, Error(value) for another mode, and
-/// Error(dtype).
+/// Transformer Networks (2015). Throws Error(shape) if x and the grid do not fit, Error(value) for another
+/// mode, and Error(dtype).
 Tensor grid_sample(Operand x, Operand grid, const GridSampleOptions& options = {});
 
 /// The grid that grid_sample() takes for affine maps theta [N, 2, 3] of positions (x, y, 1) in an image of
@@ -32,8 +32,8 @@ Tensor grid_sample(Operand x, Operand grid, const GridSampleOptions& options = {
 Tensor affine_grid(Operand theta, Pair size, bool align_corners = false);
 
 struct RoiAlignOptions {
-  double scale = 1;      // from the boxes' units to elements of x
-  int64_t samples = 2;   // for each element of the result, this many along each axis are averaged
+  double scale = 1;      // the elements of x in one unit of the boxes
+  int64_t samples = 2;   // averaged along each axis for each element of the result
   bool aligned = false;  // whether element i is centred at i + 1/2 (He et al.'s later version) and not at i
 };
 

@@ -17,10 +17,10 @@ TensorType softmax_infer(std::span<const TensorType> in, const Attrs& attrs) {
 
 // Subtracts the largest element, so that nothing overflows. Any shift gives the same result.
 Tensor shifted(const Tensor& x, int axis) {
-  return x.size() == 0 ? x : x - detach(max(x, axis, true));  // no elements have no largest one
+  return x.size() == 0 ? x : x - detach(max(x, axis, true));  // no elements, no largest element
 }
 
-// The same by rows, in float64.
+// softmax, or its logarithm, in float64.
 RefArray softmax_reference(const RefArray& x, int axis, bool logarithm) {
   RefArray result(x.shape);
   const auto along = static_cast<size_t>(axis);

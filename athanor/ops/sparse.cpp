@@ -30,7 +30,7 @@ TensorType csr_type(std::span<const TensorType> in, const Attrs&) {
   return {in[2].dtype, {starts[0] - 1, dense[1]}, {}};
 }
 
-// The row of each of the elements: how many rows but the first begin at or before it. i64 [elements]
+// The row of each element, i64 [elements]: the number of rows, without row 0, that begin at or before it.
 Tensor rows_of(const Tensor& starts, int64_t elements) {
   const int64_t rows = starts.size() - 1;
   const Tensor later = slice(starts, 0, 1, rows);
@@ -47,7 +47,7 @@ Tensor csr_decompose(const std::vector<Tensor>& in, const Attrs&) {
   return cast(scatter_add(row, products, 0, rows), in[2].dtype());
 }
 
-// Calls f(row, element, column).
+// Calls f(row, element, column) for each stored element.
 void each_element(const RefArray& starts, const RefArray& columns,
                   const std::function<void(int64_t, int64_t, int64_t)>& f) {
   const int64_t rows = starts.shape[0] - 1;
@@ -69,7 +69,8 @@ RefArray reference_csr(std::span<const RefArray> in, const Attrs&) {
 
 // ---- Gradients ----
 
-// The type of a gradient by the inputs of csr_matmul; dy has the type of its result.
+// The type of the gradient by the values or by the dense matrix. Throws if dy does not have the type of the
+// result.
 TensorType csr_grad_type(const TensorType& starts, const TensorType& columns, const TensorType& values,
                          const TensorType& dense, const TensorType& dy, bool of_values) {
   const TensorType given[] = {starts, columns, values, dense};
@@ -133,7 +134,7 @@ Tensor dense_grad(const Tensor& starts, const Tensor& columns, const Tensor& val
   return apply(find_op("csr_matmul_dense_grad"), {starts, columns, values, dy}, {{"columns", total}});
 }
 
-// Each of the three ops is linear in each of its two factors, so their gradients are one another.
+// Each of the three ops is linear in each of its two factors, so its gradients are the other two ops.
 std::vector<Tensor> csr_gradient(const GradArgs& a) {
   const auto& in = a.inputs;
   return {Tensor(), Tensor(), a.needed[2] ? values_grad(in[0], in[1], in[3], a.grad) : Tensor(),
@@ -152,7 +153,7 @@ std::vector<Tensor> dense_grad_gradient(const GradArgs& a) {
           a.needed[3] ? apply(find_op("csr_matmul"), {in[0], in[1], in[2], a.grad}) : Tensor()};
 }
 
-// Throws for what the host knows of a matrix that is none.
+// Throws Error(value) for wrong row starts or columns, if the host has them.
 void check_csr(const CsrMatrix& m) {
   const int64_t elements = m.columns.size();
   if (const auto starts = m.row_starts.known_integers(); starts && !starts->empty()) {

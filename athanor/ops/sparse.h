@@ -4,8 +4,8 @@
 
 namespace athanor {
 
-/// A matrix [rows, columns] of which only some elements are stored, row after row: those of row i are at
-/// [row_starts[i], row_starts[i + 1]).
+/// A matrix [rows, columns] of which only some elements are stored, row after row (compressed sparse rows).
+/// The elements of row i are at [row_starts[i], row_starts[i + 1]).
 struct CsrMatrix {
   Tensor row_starts;      // integers [rows + 1], from 0 to the number of elements
   Tensor columns;         // integers [elements]
@@ -14,8 +14,8 @@ struct CsrMatrix {
 };
 
 /// The matrix times a dense [columns, N]: [rows, N]. Gradients flow to the values and to the dense matrix.
-/// Throws Error(shape) if they do not fit, Error(value) for an index out of range (here where the host knows
-/// it, else when the result is read), and Error(dtype).
+/// Throws Error(shape) if they do not fit, Error(value) for an index out of range (here if the host has the
+/// indices, else when the result is read), and Error(dtype).
 Tensor csr_matmul(const CsrMatrix& matrix, Operand dense);
 
 }  // namespace athanor

@@ -97,7 +97,7 @@ Tensor logsumexp(Operand x, const Axes& axes, bool keep_dims) {
         const Autocast exact(Precision::f32);
         const Tensor value = as_float(x), wide = widened(value);
         const Ints chosen = reduced_axes(axes, value.rank());
-        // Any shift is correct. It is 0 if there are no elements, or if the largest one is infinite.
+        // Any shift is correct. It is 0 if there are no elements or if the largest one is infinite.
         Tensor shift = constant(0, wide.dtype(), wide.device());
         if (reduced_count(value.shape(), chosen) > 0) {
           const Tensor largest = detach(max(wide, Axes(chosen), true));
@@ -122,7 +122,7 @@ Tensor norm(Operand x, const Axes& axes, bool keep_dims, double p) {
         if (p == 1) return cast(sum(abs(wide), axes, keep_dims), value.dtype());
         const Tensor total =
             p == 2 ? sum(wide * wide, axes, keep_dims) : sum(pow(abs(wide), p), axes, keep_dims);
-        // The norm of zeros is 0, and its gradient too: the gradient of the root would be infinite there.
+        // The norm of zeros is 0, and so is its gradient here; the gradient of the root would be infinite.
         const Tensor none = equal(total, 0), safe = where(none, 1, total);
         return cast(where(none, 0, p == 2 ? sqrt(safe) : pow(safe, 1 / p)), value.dtype());
       },

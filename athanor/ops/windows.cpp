@@ -7,8 +7,8 @@
 namespace athanor {
 namespace {
 
-// The attributes of unfold and fold: windows of `window` elements, `dilation` apart, one every `step`
-// elements.
+// The attributes of unfold and fold: windows of `window` elements, which are `dilation` apart. A window
+// begins every `step` elements.
 struct Windows {
   int axis;
   int64_t window, step, dilation;
