@@ -6,7 +6,7 @@
 
 namespace athanor {
 
-/// With padding, on one line.
+/// The bytes in base64, with padding, on one line.
 std::string to_base64(std::span<const std::byte> bytes);
 
 }  // namespace athanor

@@ -3,7 +3,7 @@
 
 namespace athanor {
 
-/// For measuring: it is never set forward or back.
+/// The clock for measuring durations. It is never set forward or back.
 using Clock = std::chrono::steady_clock;
 
 inline double seconds_since(Clock::time_point start) {

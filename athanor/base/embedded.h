@@ -1,4 +1,4 @@
-// Files that are built into the library (cmake/embed.cmake): data/ and the texts of kernels.
+// Files that are built into the library (cmake/embed.cmake): data/ and kernel sources.
 #pragma once
 #include <span>
 #include <string_view>

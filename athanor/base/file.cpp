@@ -66,7 +66,7 @@ std::string hint_for(std::errc reason, const fs::path& path, uint64_t needed) {
 }
 
 /// The file that gets the new content: `path` with symbolic links followed, so that a link stays a link.
-/// Links to missing files are followed too, which canonical() does not do.
+/// Follows links to missing files too; canonical() does not.
 fs::path target_of(fs::path path) {
   constexpr int most_links = 40;  // as Linux
   std::error_code failed;
@@ -95,7 +95,7 @@ void write_by_rename(const fs::path& path, std::span<const Bytes> parts) {
   os::sync_folder(path.parent_path());
 }
 
-/// Fills `content` with what `path` holds.
+/// Reads the file at `path` into `content`.
 template <class Container>
 void read_into(Container& content, const fs::path& path, uint64_t limit) try {
   os::File file = open_to_read(path);

@@ -21,7 +21,7 @@ void in_threads(size_t count, size_t threads, const std::function<void(size_t)>&
       }
   };
   {
-    std::vector<std::jthread> others;  // waited for at the end, also where a further one cannot be started
+    std::vector<std::jthread> others;  // joined at the end, also if a further one cannot be started
     for (size_t i = 1; i < threads && i < count; ++i) others.emplace_back(run);
     run();
   }

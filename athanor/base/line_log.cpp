@@ -21,7 +21,7 @@ os::File open_log(const std::filesystem::path& path) {
   }
 }
 
-/// Throws unless the log has its first `keep_bytes`, and they end with a line.
+/// Throws unless the log has at least `keep_bytes` bytes and a line ends there.
 void check_kept(const std::filesystem::path& path, uint64_t size, uint64_t keep_bytes) {
   static constexpr auto hint = "The file was changed since the checkpoint: restore it, or start a new run";
   if (size < keep_bytes)

@@ -8,17 +8,17 @@
 
 namespace athanor {
 
-/// Appends lines to a file. A line is written in one call and is there, for readers, when write() returns.
+/// Appends lines to a file. A line is written in one call, and readers see it when write() returns.
 ///
 /// To resume a run at the right line, store size() with the checkpoint (after sync()) and open the log with
-/// it: lines that the killed run wrote later are cut off, and are written again by the resumed one.
+/// it. This cuts off lines that the killed run wrote later; the resumed run writes them again.
 class LineLog {
  public:
   /// Opens or creates `path` and cuts it to its first `keep_bytes`. Throws Error(io) if the system refuses,
   /// and Error(format) if the file is shorter or `keep_bytes` is not the end of a line.
   explicit LineLog(std::filesystem::path path, uint64_t keep_bytes = 0);
 
-  /// Appends `line` and a newline. Throws Error(io); then no part of the line stays in the file.
+  /// Appends `line` and a newline. Throws Error(io); then no part of the line is in the file.
   void write(std::string_view line);
   /// Returns when all lines are on the disk.
   void sync();

@@ -13,14 +13,14 @@ namespace {
 
 constexpr int patience_ms = 500;
 
-// A process that holds the file for so long will hold it longer: it is not waited for again.
+// A process that has held the file for this long is likely to hold it longer, so it is not waited for again.
 int stepped(sqlite3_stmt* statement) {
   const int code = sqlite3_step(statement);
   if (code == SQLITE_BUSY) sqlite3_busy_timeout(sqlite3_db_handle(statement), 0);
   return code;
 }
 
-// SQLite tries to read what it may not write, and then says that a file is missing which cannot be made.
+// If SQLite may not create a file, it reports only that the file is missing. This finds the real reason.
 std::optional<std::string> why_not_made(const std::filesystem::path& file) {
   std::error_code unknown;
   if (std::filesystem::exists(file, unknown) || unknown) return {};
@@ -53,7 +53,7 @@ sqlite3* open_database(const std::filesystem::path& file, std::string* why) {
   return database;
 }
 
-// A statement may still be open.
+// sqlite3_close_v2, because a statement may still be open.
 void close_database(sqlite3* database) { sqlite3_close_v2(database); }
 
 DatabaseTrouble trouble_of(sqlite3* database) {

@@ -1,5 +1,5 @@
-// SQLite files for data that Athanor can do without: nothing here throws, and what cannot be opened, prepared
-// or run gives no rows.
+// SQLite files for data that Athanor can do without. Nothing here throws: a file that cannot be opened, or a
+// statement that cannot be prepared or run, has no rows.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,8 +10,9 @@ struct sqlite3_stmt;
 
 namespace athanor {
 
-/// Opens or creates a file, and its folder; nullptr if this fails, with the reason in `why`. Waits for other
-/// writing processes for half a second, until such a wait fails once. Close it with close_database().
+/// Opens or creates a file and its folder; nullptr if this fails, with the reason in `why`. Statements wait
+/// half a second for other processes that write; after one such wait was in vain, they do not wait again.
+/// Close it with close_database().
 sqlite3* open_database(const std::filesystem::path& file, std::string* why = nullptr);
 
 /// Why the last statement failed.
@@ -22,13 +23,13 @@ struct DatabaseTrouble {
 DatabaseTrouble trouble_of(sqlite3* database);
 
 /// The first fault that SQLite's integrity check finds in a file; "" if there is none, or if another process
-/// has locked the file. Reads all of it.
+/// has locked the file. Reads the whole file.
 std::string find_damage(sqlite3* database);
 
 void close_database(sqlite3* database);
 
-/// Opens another program's file and reads it as it is: ignores journals and creates nothing beside it.
-/// Returns nullptr if that is not possible.
+/// Opens another program's file for reading as it is: ignores journals and creates no files. Returns nullptr
+/// if that is not possible.
 sqlite3* open_foreign_database(const std::filesystem::path& file);
 
 /// Runs commands, separated by semicolons. Returns whether all of them ran.
@@ -55,10 +56,10 @@ class SqlStatement {
 
   /// Goes to the next row; false if there is none.
   bool step();
-  /// Runs it to its end; false if that failed.
+  /// Runs the statement to its end; false if that fails.
   bool run();
 
-  // Columns of the row, from 0. Text or bytes, as they are.
+  // Columns of the current row, from 0. text() returns text or bytes unchanged.
   std::string text(int column) const;
   int64_t integer(int column) const;
   double real(int column) const;

@@ -1,4 +1,4 @@
-// Lists to which files add something while the program starts.
+// Lists that source files add to while the program starts.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -12,7 +12,8 @@ namespace athanor {
 template <class List>
 class StartupRegistry {
  public:
-  /// `add(list)` adds to it. Throws Error(internal) if it has been read already: some readers would not know.
+  /// Calls `add(list)`, which adds to the list. Throws Error(internal) if the list has been read already,
+  /// because earlier readers would not see the addition.
   template <class Add>
   void add(const Add& add) {
     const std::scoped_lock lock(mutex_);

@@ -39,7 +39,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view name, const std::vector<std::string_view>& candidates) {
   std::string_view best;
   const size_t least_far = std::max<size_t>(2, name.size() / 3) + 1;
-  // Case is the smallest of differences: it only decides between names that are otherwise as near.
+  // Case only decides between names that are otherwise equally near.
   std::pair best_distance{least_far, size_t{0}};
   const std::string plain = in_lower_case(name);
   for (auto candidate : candidates) {
@@ -126,7 +126,7 @@ bool matches_pattern(std::string_view text, std::string_view pattern) {
     } else if (of < pattern.size() && (pattern[of] == '?' || pattern[of] == text[at])) {
       ++of, ++at;
     } else if (star != std::string_view::npos) {
-      of = star + 1, at = ++resume;  // the last star takes one character more
+      of = star + 1, at = ++resume;  // let the last star match one more character
     } else {
       return false;
     }

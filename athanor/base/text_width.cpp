@@ -3,11 +3,11 @@
 namespace athanor {
 namespace {
 
-// Of the character at the start of a text, in parts of the font's size; rounded up.
+// The width of the character at the start of a text, as a fraction of the font's size; rounded up.
 double character_width(std::string_view text, bool bold) {
   if (text.starts_with("·")) return 0.40;
   const char c = text[0];
-  // These are as wide in both.
+  // These characters have the same width in both weights.
   const double narrower = bold || std::string_view("_`#+<=>^~@").find(c) != std::string_view::npos ? 1 : 0.94;
   struct Class {
     std::string_view characters;
@@ -25,12 +25,12 @@ double character_width(std::string_view text, bool bold) {
                                       {"@M%m", 1.05}};
   for (const Class& one : classes)
     if (one.characters.find(c) != std::string_view::npos) return one.width * narrower;
-  return c == 'W' ? 1.15 : 1.05;  // of others than ASCII the first byte counts, which is enough for wide ones
+  return c == 'W' ? 1.15 : 1.05;  // all characters that are not ASCII count as wide
 }
 
 bool goes_on(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// The bytes of a text that fit, whole characters; at least one, so that a loop comes to its end.
+// The bytes of the whole characters that fit; at least one character, so that the caller's loop ends.
 size_t fitting(std::string_view text, double width, const Font& font) {
   double used = 0;
   size_t end = 0;

@@ -1,4 +1,4 @@
-// How many of the host's threads compute.
+// The number of the host's threads that compute.
 #pragma once
 
 namespace athanor {

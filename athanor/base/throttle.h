@@ -1,4 +1,4 @@
-// Lines of progress, now and then.
+// Lines of progress, printed at intervals.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace athanor {
 
-/// Prints the newest of the lines that it is given, at most one in so many seconds. If no further line comes,
-/// the last one is printed when its time has come, so that long work is named while it lasts. Work that ends
+/// Prints the newest of the lines that it is given, at most one in `seconds`. If no further line comes, the
+/// last one is printed at the end of the interval, so that long work is named while it lasts. Work that ends
 /// before the first interval prints nothing. Several threads may use it.
 class Throttle {
  public:
@@ -21,7 +21,7 @@ class Throttle {
   Throttle& operator=(const Throttle&) = delete;
 
   void say(std::string line);
-  /// Prints it whenever the last one was, in place of one that still waits.
+  /// Prints the line now, whenever the last one was printed. A line that still waits is dropped.
   void say_at_once(const std::string& line);
 
  private:
@@ -31,10 +31,10 @@ class Throttle {
   std::function<void(const std::string&)> print_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string next_;  // that still waits
+  std::string next_;  // the line that waits
   bool waits_ = false, ends_ = false;
   Clock::time_point due_;
-  std::thread thread_;  // once there is a line that waits
+  std::thread thread_;  // started by the first line that waits
 };
 
 }  // namespace athanor

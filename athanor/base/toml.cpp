@@ -43,8 +43,8 @@ nlohmann::json to_json(const toml::node& node) {
 
 struct String {
   std::string_view content;  // between the quotes
-  size_t end = 0;            // behind the last quote, or behind the text read so far if the string is broken
-  bool lines = false;        // three quotes
+  size_t end = 0;            // after the last quote, or where the text breaks off if the string is broken
+  bool lines = false;        // has three quotes
 };
 
 String string_at(std::string_view text, size_t at) {
@@ -72,9 +72,9 @@ bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-/// The document in ASCII, line for line: characters of strings are escaped, those of comments replaced. TOML
-/// allows others nowhere else. toml++ 3.3 has undefined behaviour for many of them outside strings and
-/// comments (U+00A1 for one), behind the first error as well.
+/// The document in ASCII, line for line: other characters are escaped in strings and replaced in comments.
+/// TOML allows them nowhere else. toml++ 3.3 has undefined behaviour for many of them (such as U+00A1)
+/// outside strings and comments, even after the first error.
 class InAscii {
  public:
   InAscii(std::string_view text, const std::string& where) : text_(text), where_(where) {
@@ -115,7 +115,7 @@ class InAscii {
       at_ = string.end;
       return;
     }
-    // Literal strings have no escapes, so they become basic ones.
+    // Literal strings have no escapes, so they are turned into basic strings.
     const bool literal = text_[at_] == '\'';
     const std::string quotes(string.lines ? 3 : 1, '"');
     result_ += quotes;
@@ -124,7 +124,7 @@ class InAscii {
     for (size_t backslashes = 0; at_ < end;) {
       const Utf8Character next = character();
       if (next.value >= 0x80) {
-        // Behind a backslash it stays an unknown escape.
+        // After a backslash it must stay an unknown escape.
         const bool escaped = !literal && backslashes % 2 == 1;
         result_ += escaped ? "?" : fmt::format("\\U{:08X}", static_cast<uint32_t>(next.value));
       } else {
@@ -150,7 +150,7 @@ std::string_view line_of(std::string_view text, size_t number) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-/// What toml++ says, without its terms.
+/// The message of toml++ in plain words.
 std::string in_plain_words(std::string_view description) {
   constexpr std::string_view end = "encountered end-of-file", type = "could not determine value type";
   if (description.ends_with(end)) return "the file ends in the middle of a name, a value or a table";
@@ -160,7 +160,7 @@ std::string in_plain_words(std::string_view description) {
   return std::string(description);
 }
 
-/// What a line that is wrong should be.
+/// How to fix a wrong line.
 std::string advice_on(std::string_view line) {
   const size_t sign = line.find('=');
   if (sign == std::string_view::npos) return "Write NAME = VALUE. The format is TOML: https://toml.io";

@@ -6,8 +6,8 @@
 
 namespace athanor {
 
-/// The content of a TOML document as JSON (dates and times as text). Throws Error(format) with `where` and
-/// the line, the column and how to mend it.
+/// The content of a TOML document as JSON (dates and times as text). Throws Error(format) with `where`, the
+/// line, the column and how to fix it.
 nlohmann::json parse_toml(std::string_view text, const std::string& where);
 
 }  // namespace athanor

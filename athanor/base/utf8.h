@@ -12,8 +12,9 @@ struct Utf8Character {
   bool valid = false;
 };
 
-/// The character that begins at byte `at`, which is within the text. A byte that begins none (of an overlong
-/// form, of a surrogate or above U+10FFFF too) is one by itself, not valid.
+/// The character that begins at byte `at`, which must lie in the text. Overlong forms, surrogates and values
+/// above U+10FFFF are not valid. If no valid character begins there, the result is one byte that is not
+/// valid.
 Utf8Character utf8_at(std::string_view text, size_t at);
 
 void append_utf8(char32_t character, std::string& text);

@@ -7,7 +7,7 @@
 namespace athanor {
 namespace {
 
-// The bytes of the UTF-8 character, or of the escape sequence for colour, at the start; its width in columns.
+// The size of the UTF-8 character, or of the escape sequence for colour, at the start: in bytes and columns.
 std::pair<size_t, int> character(std::string_view text) {
   if (text.starts_with("\x1b[")) return {std::min(text.find('m'), text.size() - 1) + 1, 0};
   const auto first = static_cast<uint8_t>(text[0]);

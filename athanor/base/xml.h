@@ -1,4 +1,4 @@
-// Text within XML and SVG.
+// Text in XML and SVG.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,17 +1,17 @@
-// Points in the work of a device, to wait for.
+// Points in the work of a device that a program can wait for.
 #pragma once
 
 namespace athanor {
 
-/// A point in a device's work: passed when everything before it is done.
+/// A point in a device's work. It has passed when everything before it is done.
 class Event {
  public:
   virtual ~Event() = default;
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  /// Never waits.
+  /// Whether the point has passed. Never waits.
   virtual bool passed() const = 0;
-  /// Waits. Throws Error for what went wrong on the device before this point.
+  /// Waits until the point has passed. Throws Error if something went wrong on the device before it.
   virtual void wait() const = 0;
 
  protected:

@@ -8,7 +8,7 @@
 namespace athanor {
 namespace {
 
-constexpr uint64_t none = 0;  // threads share a device, so they share its limit
+constexpr uint64_t none = 0;
 
 std::atomic<uint64_t>& limit_of(Device device) {
   static std::array<std::array<std::atomic<uint64_t>, max_devices>, max_providers> limits;

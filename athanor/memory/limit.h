@@ -1,4 +1,4 @@
-// The memory that a run may take of a device, for all who allocate there beside its plans.
+// A limit of a device's memory for everything that allocates there except plans.
 #pragma once
 #include <cstdint>
 
@@ -6,8 +6,9 @@
 
 namespace athanor {
 
-/// While one exists, trials of kernels and pools of freed memory stay within so many bytes of the device.
-/// Plans have CompileOptions::memory_limit. The last one made for a device holds.
+/// While a MemoryLimit exists, trials of kernels and pools of freed memory stay within `bytes` of the device.
+/// Threads share a device, and so its limit. Plans have CompileOptions::memory_limit instead. If several
+/// exist for a device, the last one applies.
 class MemoryLimit {
  public:
   MemoryLimit(Device device, uint64_t bytes);
@@ -20,7 +21,7 @@ class MemoryLimit {
   uint64_t before_;
 };
 
-/// The bytes of the limit that no Storage holds: 0 where they hold more, UINT64_MAX without a limit.
+/// The bytes of the limit that no Storage holds; 0 if they hold more, UINT64_MAX without a limit.
 uint64_t memory_left(Device device);
 
 }  // namespace athanor

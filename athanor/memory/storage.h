@@ -10,7 +10,7 @@
 
 namespace athanor {
 
-/// Memory on a device. Freed with its last owner.
+/// Memory on a device. It is freed with its last owner.
 class Storage {
  public:
   virtual ~Storage() = default;
@@ -19,7 +19,7 @@ class Storage {
 
   Device device() const { return device_; }
   size_t bytes() const { return bytes_; }
-  /// On the CPU an ordinary pointer; on other devices the driver's handle of the memory.
+  /// An ordinary pointer on the CPU; the driver's handle of the memory on other devices.
   void* address() const { return address_; }
   /// Waits for the content, copies it to host memory, and returns when the copy is done.
   virtual void read(void* destination, size_t offset, size_t count) const = 0;
@@ -27,7 +27,7 @@ class Storage {
   /// way: ready() says when it is done.
   virtual void write(const void* source, size_t offset, size_t count) = 0;
 
-  /// The content is valid when this event has passed; nullptr: it is valid.
+  /// The content is valid when this event has passed; nullptr: it is valid now.
   const std::shared_ptr<Event>& ready() const { return ready_; }
   void set_ready(std::shared_ptr<Event> event) { ready_ = std::move(event); }
 
@@ -41,14 +41,14 @@ class Storage {
   std::shared_ptr<Event> ready_;
 };
 
-/// Allocates memory: the DeviceProvider of each device that tensors may be on.
+/// Allocates memory. The DeviceProvider of every device that tensors may be on is also an Allocator.
 class Allocator {
  public:
   virtual ~Allocator() = default;
   /// Throws Error(out_of_memory) with how much was requested and how much is free. The memory is at least
   /// 64-byte aligned and not cleared.
   virtual std::shared_ptr<Storage> allocate(int index, size_t bytes) = 0;
-  /// Gives back to the system what was freed and is kept for later.
+  /// Returns freed memory that is kept for later use to the system.
   virtual void release_kept(int /*index*/) noexcept {}
 };
 

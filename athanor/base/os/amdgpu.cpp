@@ -14,7 +14,7 @@ namespace athanor::os {
 #ifdef __linux__
 namespace {
 
-// As in the kernel's include/uapi/drm/amdgpu_drm.h. Its structures may grow, but never change otherwise.
+// As in the kernel's include/uapi/drm/amdgpu_drm.h. Its structures may grow but do not change otherwise.
 struct Question {
   uint64_t answer;
   uint32_t answer_bytes, query;

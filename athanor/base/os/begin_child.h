@@ -1,10 +1,11 @@
-// What every process that was forked here begins with.
+// The first steps of every process that is forked here.
 #pragma once
 
 namespace athanor::os {
 
-/// Called in the new process: it ends with `parent` and takes its own children along, leaves no core, and is
-/// no longer told how to take signals. It reads and writes these files; -1 is nothing.
+/// Call this in the new process. It then ends with `parent`, has its own process group, so that its children
+/// can be ended with it, writes no core dump, and handles signals in the default way. `input`, `output` and
+/// `errors` become its standard files; -1: /dev/null.
 void begin_child(int parent, int input, int output, int errors);
 
 }  // namespace athanor::os

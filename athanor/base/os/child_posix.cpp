@@ -130,7 +130,7 @@ std::string own_program() {
 
 Child::Child(Child&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
 
-// After Ctrl-C a child may put in order what it is doing, such as the mark of a kernel that is tried.
+// After Ctrl-C the child may finish what it is doing, such as removing the mark of a kernel on trial.
 static void let_end(pid_t process) {
   constexpr std::chrono::milliseconds turn{10};
   constexpr int most_turns = 500;

@@ -13,8 +13,8 @@ namespace athanor::os {
 
 enum class Open {
   read,     // an existing file, for reading; does not wait for a pipe without a writer
-  write,    // for writing in place; created when missing
-  append,   // every write goes to the end; created when missing
+  write,    // for writing in place; created if missing
+  append,   // every write goes to the end; created if missing
   scratch,  // created or emptied, and locked against other processes and threads until closed
 };
 
@@ -30,8 +30,8 @@ class File {
 
   enum class Kind { file, folder, pipe, device };
   Kind kind() const;
-  /// Fills `out` and returns its size, or less when the file ends before. A pipe is waited for, but not for
-  /// ever: fails with timed_out when nothing comes for 10 seconds.
+  /// Fills `out` and returns its size, or less if the file ends before. Waits for data from a pipe; fails
+  /// with timed_out if nothing comes for 10 seconds.
   size_t read(std::span<std::byte> out);
   /// Writes all of `data` or throws; a size limit of the process is an error here, not a signal.
   void write(std::span<const std::byte> data);
@@ -45,11 +45,11 @@ class File {
 };
 
 /// A lock that one process holds at a time, represented by a file. It is released when the object is
-/// destroyed or the process ends, in whatever way. The file stays, and means nothing by itself.
+/// destroyed or the process ends, even by a crash. The file stays; its existence alone means nothing.
 class Lock {
  public:
-  /// Takes the lock, and creates the file if it is missing. None if another process holds it. File systems
-  /// without locks give it to everyone.
+  /// Takes the lock, and creates the file if it is missing. None if another process holds it. On file systems
+  /// without locks, every process gets it.
   static std::optional<Lock> take(const std::filesystem::path& path);
   ~Lock();
   Lock(Lock&& other) noexcept;
@@ -65,7 +65,8 @@ class Lock {
 /// Renames `from` to `to` in one step, replacing an existing file.
 void replace_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Whether nobody but this user or root has made a folder, as far as anyone may make some there ("/tmp/x").
+/// Whether this user or root made every part of the path that lies in a folder where any user may write
+/// ("/tmp/x").
 bool made_by_us(const std::filesystem::path& folder);
 
 /// Returns when the names in `folder` are on the disk. Returns at once if the folder cannot be read.

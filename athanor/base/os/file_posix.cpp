@@ -209,7 +209,7 @@ bool made_by_us(const std::filesystem::path& folder) {
     struct stat outer {
     }, inner{};
     const bool open = !above.empty() && ::stat(above.c_str(), &outer) == 0 && (outer.st_mode & S_IWOTH) != 0;
-    // A link is its maker's, wherever it leads.
+    // lstat, because a link belongs to the user who made it, wherever it leads.
     if (open && ::lstat(here.c_str(), &inner) == 0 && inner.st_uid != 0 && inner.st_uid != ::geteuid())
       return false;
     above = here;
@@ -220,7 +220,7 @@ bool made_by_us(const std::filesystem::path& folder) {
 void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
-  ::fsync(fd);  // not every file system can; the file itself is safe already
+  ::fsync(fd);  // not every file system can do this; the file itself is on the disk already
   ::close(fd);
 }
 

@@ -59,7 +59,7 @@ bool give(int line, const char* from, size_t bytes) {
   return true;
 }
 
-// A message is its size and its bytes.
+// A message is its size, then its bytes.
 bool give_message(int line, const std::string& text) {
   const uint64_t size = text.size();
   return give(line, reinterpret_cast<const char*>(&size), sizeof size) &&
@@ -98,7 +98,7 @@ Helper::~Helper() {
   if (line_ >= 0) close(line_);
   if (process_ <= 0) return;
   kill(-process_, SIGKILL);
-  kill(process_, SIGKILL);  // before it has a group of its own
+  kill(process_, SIGKILL);  // it may not have its own process group yet
   while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

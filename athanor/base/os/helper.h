@@ -1,4 +1,4 @@
-// A second program that answers questions one after another.
+// A helper program that answers questions one after another.
 #pragma once
 #include <functional>
 #include <optional>
@@ -8,8 +8,9 @@
 
 namespace athanor::os {
 
-/// Questions and answers are any bytes. What the program prints is dropped. It ends with this object, and
-/// when the thread that started it ends. Where there is no fork (Windows) it never answers.
+/// Runs a program and asks it questions. Questions and answers are any bytes. The program's output is
+/// dropped. It ends with this object, and when the thread that started it ends. On systems without fork
+/// (Windows) it never answers.
 class Helper {
  public:
   /// `words`: the program's path and its arguments.
@@ -18,8 +19,8 @@ class Helper {
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
 
-  /// None if it has ended, or says nothing for so long; it is then of no more use. Throws Interrupted when
-  /// somebody asks to stop (interrupt.h), or asks `stop`.
+  /// The answer to a question. None if the program has ended or sends nothing for `seconds`; it cannot be
+  /// used afterwards. Throws Interrupted on a request to stop (interrupt.h, or by `stop`).
   std::optional<std::string> ask(const std::string& question, double seconds,
                                  const std::stop_token& stop = {});
 
@@ -28,7 +29,7 @@ class Helper {
   int line_ = -1;  // a socket, the program's standard input
 };
 
-/// What such a program does: it answers until the asking process has ended.
+/// The main loop of such a program: answers questions until the asking process has ended.
 void answer_questions(const std::function<std::string(const std::string& question)>& answer);
 
 }  // namespace athanor::os

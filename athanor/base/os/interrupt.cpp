@@ -18,12 +18,12 @@ namespace {
 
 #ifdef _WIN32
 constexpr std::array held{SIGINT, SIGTERM};
-constexpr int hang_up = 0, broken_pipe = 0;  // there are none
+constexpr int hang_up = 0, broken_pipe = 0;  // Windows does not have them
 #else
 constexpr std::array held{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 constexpr int hang_up = SIGHUP, broken_pipe = SIGPIPE;
 #endif
-// A terminal that is closed sends several, and timeout(1) sends one to the program and one to its group.
+// A closed terminal sends several SIGHUPs; timeout(1) sends a SIGTERM to the program and one to its group.
 constexpr int64_t one_hang_up = 2000, one_termination = 200;  // milliseconds
 
 #ifdef _WIN32
@@ -37,7 +37,7 @@ volatile int64_t asked_at = 0;         // in milliseconds
 std::atomic<int> depth{0};
 std::array<Handling, held.size()> before{};
 
-/// By a function that a signal's handler may call.
+/// The current time. Uses only functions that a signal handler may call.
 int64_t milliseconds() {
 #ifdef _WIN32
   return int64_t{1000} * std::time(nullptr);
@@ -48,7 +48,7 @@ int64_t milliseconds() {
 #endif
 }
 
-/// What may hang is told how it can be left. By write(), which a signal's handler may call.
+/// Tells how to end a program that may hang. Uses write(), because a signal handler may call it.
 void say_how_to_end_at_once() {
 #ifndef _WIN32
   constexpr std::string_view text = "\nathanor: stopping; Ctrl-C again ends it at once\n";
@@ -76,7 +76,7 @@ extern "C" void note_signal(int signal) {
   }
 }
 
-/// How a signal was handled before.
+/// Installs note_signal() for a signal, unless it is ignored. Returns how the signal was handled before.
 Handling note(int signal) {
 #ifdef _WIN32
   const Handling earlier = std::signal(signal, note_signal);

@@ -1,4 +1,4 @@
-// Libraries that are loaded at run time. GPU drivers are used if they are installed, and never needed.
+// Libraries that are loaded at run time. GPU drivers are used if they are installed; none is required.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ class Library {
   explicit operator bool() const { return handle_ != nullptr; }
   const std::string& error() const { return error_; }
   const std::string& name() const { return name_; }
-  /// Where it was found: "/opt/rocm/lib/librocblas.so.4.2"; "" where the system does not say.
+  /// Where it was found: "/opt/rocm/lib/librocblas.so.4.2"; "" if the system does not tell.
   std::string file() const;
   /// nullptr if the library has no such function.
   void* find(const char* function) const;
@@ -24,8 +24,8 @@ class Library {
   std::string name_, error_;
 };
 
-/// The file that this function was loaded from: Athanor's library, or a program that it is linked into. ""
-/// where the system does not say.
+/// The file that this function was loaded from: Athanor's library, or a program that it is linked into. "" if
+/// the system does not tell.
 std::string file_of_this_library();
 
 }  // namespace athanor::os

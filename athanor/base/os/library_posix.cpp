@@ -11,7 +11,7 @@ Library::Library(const std::vector<std::string>& names) {
     handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     name_ = name;
     if (handle_ != nullptr) return;
-    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread
+    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): it is per thread
     error_ += (error_.empty() ? "" : "; ") + std::string(reason != nullptr ? reason : name);
   }
 }

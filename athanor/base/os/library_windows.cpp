@@ -7,7 +7,7 @@ namespace athanor::os {
 
 Library::Library(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    // Only system folders: a DLL in a data folder is not a driver.
+    // Searches only system folders: a DLL in a data folder is not a driver.
     handle_ = reinterpret_cast<void*>(LoadLibraryExA(name.c_str(), nullptr, LOAD_LIBRARY_SEARCH_SYSTEM32));
     name_ = name;
     if (handle_ != nullptr) return;

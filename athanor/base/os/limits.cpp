@@ -49,7 +49,7 @@ void make_file_size_an_error() { std::signal(SIGXFSZ, SIG_IGN); }
 
 void say_when_crashing(const std::string& message) {
   last_words() = message;
-  use_signal_stack();  // the crash may be of the stack
+  use_signal_stack();  // the crash may be a stack overflow
   struct sigaction action {};
   action.sa_handler = say_last_words;
   action.sa_flags = SA_ONSTACK | static_cast<int>(SA_RESETHAND);

@@ -35,7 +35,7 @@ std::optional<double> waited_in(const std::filesystem::path& thread) {
 std::optional<double> waited_by_threads_in(const std::string& folder) {
   namespace fs = std::filesystem;
   std::optional<double> sum;
-  std::error_code gone;  // threads end meanwhile
+  std::error_code gone;  // threads may end meanwhile
   for (fs::directory_iterator thread(folder, gone), end; !gone && thread != end; thread.increment(gone))
     if (const auto waited = waited_in(thread->path())) sum = sum.value_or(0) + *waited;
   return sum;

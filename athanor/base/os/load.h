@@ -6,20 +6,20 @@
 
 namespace athanor::os {
 
-/// Seconds that the living threads of this process have been ready to run but waited for a core, all
-/// together. None if the system does not say.
+/// Seconds that the living threads of this process have been ready to run but waited for a core, summed over
+/// threads. None if the system does not report it.
 std::optional<double> waited_for_cores();
 
-/// The same of one of them, by its thread_id().
+/// The same for one thread, given by its thread_id().
 std::optional<double> waited_for_cores(int64_t thread);
 
-/// Time in which a process may be silent, as if it had its cores to itself: time that its threads wait for
-/// cores does not count, except a tenth, so that what hangs is found on a busy machine too.
+/// Counts time for timeouts of a process as if it had its cores to itself: time that its threads wait for
+/// cores does not count. At least a tenth always counts, so that a hang is found on a busy machine too.
 class FairTime {
  public:
   /// `process`: its number; 0 for this one.
   explicit FairTime(int64_t process = 0);
-  /// How much of these seconds, which have passed since the last call or since this began, counts.
+  /// How many of `seconds`, the time since the last call or since this object was made, count.
   double of(double seconds);
 
  private:
@@ -29,11 +29,12 @@ class FairTime {
 
 /// Seconds that cores have worked since the system began.
 struct CoreTime {
-  double all = 0;  // of the cores that this process may use, for whatever program
+  double all = 0;  // by the cores that this process may use, for any program
   double own = 0;  // for this process
 };
-/// Programs with a lower priority than this process do not count: they leave it the cores. What other virtual
-/// machines take of the cores counts. Exact to 0.01 s a core. std::nullopt if the system does not say.
+/// Programs with a lower priority than this process do not count, because they yield the cores to it. Time
+/// that other virtual machines take counts. Exact to 0.01 s a core. std::nullopt if the system does not
+/// report it.
 std::optional<CoreTime> core_time();
 
 /// The system's number of the calling thread; 0 if it has none.

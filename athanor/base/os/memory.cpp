@@ -25,14 +25,14 @@ namespace athanor::os {
 
 namespace {
 
-/// Of a file that contains nothing else; none where it does not exist or says "max".
+/// The number in a file that contains nothing else; none if the file does not exist or contains "max".
 [[maybe_unused]] std::optional<uint64_t> number_in(const char* path) {
   std::ifstream file(path);
   uint64_t value = 0;
   return file >> value ? std::optional(value) : std::nullopt;
 }
 
-/// A line such as "VmHWM:    1234 kB".
+/// The bytes of a line such as "VmHWM:    1234 kB".
 [[maybe_unused]] std::optional<uint64_t> line_of([[maybe_unused]] const char* path,
                                                  [[maybe_unused]] std::string_view name) {
 #ifdef __linux__

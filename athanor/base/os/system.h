@@ -16,7 +16,7 @@ struct FileFacts {
   uint64_t bytes = 0;
 };
 
-/// About the path itself: a symbolic link is not followed.
+/// Facts about the path itself: a symbolic link is not followed.
 std::optional<FileFacts> file_facts(const std::filesystem::path& path);
 
 /// At most `limit` bytes of an ordinary file, from its start or its end. None if it cannot be read, and for
@@ -26,8 +26,8 @@ std::optional<std::string> read_some(const std::filesystem::path& path, size_t l
 /// Whether this process may read, or write, an existing file (access(2) for the effective user).
 bool may_read(const std::filesystem::path& path);
 bool may_write(const std::filesystem::path& path);
-/// Why a folder takes no new file, found by making one and removing it; no error if it does. Permissions do
-/// not tell: file systems of the kernel, quotas and immutable folders refuse files, to root too.
+/// Why no file can be made in a folder, found by making one and removing it; no error if it can. Permissions
+/// are not enough: file systems of the kernel, quotas and immutable folders refuse files, even from root.
 std::error_code refusal_of_files(const std::filesystem::path& folder);
 
 struct Space {

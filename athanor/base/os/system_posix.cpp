@@ -84,7 +84,7 @@ bool may_write(const std::filesystem::path& path) {
 
 std::error_code refusal_of_files(const std::filesystem::path& folder) {
 #ifdef O_TMPFILE
-  // Without a name: another process never sees it. Not every file system can do that.
+  // A file without a name, which no other process sees. Not every file system has such files.
   if (const int file = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600); file >= 0) {
     close(file);
     return {};
@@ -128,7 +128,7 @@ std::optional<std::string> kernel_messages(size_t limit) {
   constexpr int most_records = 200'000;
   for (int i = 0; i < most_records; ++i) {
     const ssize_t count = ::read(log.value(), record.data(), record.size());
-    // overwritten in the meantime: take the next one
+    // EPIPE: the record was overwritten in the meantime, so take the next one
     if (count < 0 && (errno == EPIPE || errno == EINTR)) continue;
     if (count <= 0) break;  // EAGAIN: that was the last
     text.append(message_of({record.data(), static_cast<size_t>(count)})).push_back('\n');

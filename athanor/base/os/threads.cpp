@@ -10,7 +10,7 @@ namespace athanor::os {
 
 void yield_to_others() {
 #ifdef __linux__
-  constexpr int nicest = 19;  // of a thread: Linux has a priority for each
+  constexpr int nicest = 19;  // on Linux each thread has its own priority
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), nicest);
 #endif
 }

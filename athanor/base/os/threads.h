@@ -3,7 +3,8 @@
 
 namespace athanor::os {
 
-/// The calling thread, and those that it starts, get a core only where others leave one.
+/// Gives the calling thread, and threads that it starts, the lowest priority: they get a core only if other
+/// threads leave one free.
 void yield_to_others();
 
 }  // namespace athanor::os
