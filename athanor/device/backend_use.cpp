@@ -63,7 +63,7 @@ Why why_no_nvidia(const FoundDevice& device, const Machine& machine) {
   return machine.exists("/dev/nvidiactl") ? closed(machine, "/dev/nvidiactl") : Why();
 }
 
-// What a runtime said that lists no such device, or why it said nothing.
+// The reason for a runtime that does not list the device: `answered` if the runtime answered, else why not.
 Why answer_of(const RuntimeState& state, const std::string& answered) {
   return state.answered ? Why{answered} : Why{state.problem, !state.asked};
 }
@@ -80,7 +80,7 @@ Why why_not_opencl(const FoundDevice& device, const RuntimeState* state, const s
     why = closed(machine, device.text("render_node"));
   if (!why.text.empty()) return why;
   std::vector<std::string> drivers;
-  bool vendors_own = false;  // Mesa's do not read the variables
+  bool vendors_own = false;  // only vendors' own drivers read the variables; Mesa's do not
   for (const std::string& name : machine.list("/etc/OpenCL/vendors"))
     if (name.ends_with(".icd")) {
       drivers.push_back(name);
@@ -102,19 +102,19 @@ Why why_not(const std::string& backend, const FoundDevice& device, const Runtime
   Why why = backend == "hip" ? why_no_amd(device, machine) : why_no_nvidia(device, machine);
   if (!why.text.empty()) return why;
   if (state == nullptr) return {fmt::format("this build of Athanor does not know {}", name)};
-  // A runtime that finds none but hidden devices says that there is no device.
+  // A runtime that finds only hidden devices says that there is no device.
   if (!hidden.empty()) return {"hidden by " + hidden};
   return answer_of(*state, fmt::format("the {} runtime does not list it", name));
 }
 
-// 12080 of "CUDA 12.8".
+// 12080 for "CUDA 12.8".
 int cuda_version(const RuntimeState* state) {
   int major = 0, minor = 0;
   if (state == nullptr || std::sscanf(state->version.c_str(), "CUDA %d.%d", &major, &minor) != 2) return 0;
   return major * 1000 + minor * 10;
 }
 
-// Of a device that the backend's runtime lists.
+// The use of a device that the backend's runtime lists.
 BackendUse listed(BackendUse use, bool built, const RuntimeState* state, const Machine& machine) {
   if (!built) {
     use.usable = use.no_compiler = false;
@@ -130,7 +130,7 @@ BackendUse listed(BackendUse use, bool built, const RuntimeState* state, const M
   return use;
 }
 
-// Of one that it does not list.
+// The use of a device that the backend's runtime does not list.
 BackendUse unlisted(const std::string& backend, const FoundDevice& device, const RuntimeState* state,
                     const std::vector<Visibility>& hiding, const Machine& machine) {
   BackendUse use{.backend = backend};

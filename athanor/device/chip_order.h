@@ -7,8 +7,8 @@
 
 namespace athanor {
 
-/// gfx900, gfx90a, gfx1201: by what stands before the first digit, then the shorter first, because the last
-/// two digits of a chip may be letters.
+/// gfx900, gfx90a, gfx1201: ordered by the text before the first digit, then by length, then by the whole
+/// name. Not by number, because the last two digits of a chip may be letters.
 struct ChipOrder {
   bool operator()(std::string_view a, std::string_view b) const { return place(a) < place(b); }
 

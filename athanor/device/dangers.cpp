@@ -39,8 +39,7 @@ std::string_view family_of(const std::string& arch) {
 void find_gfx_overrides(const std::vector<FoundDevice>& devices, const Machine& machine,
                         std::vector<Danger>& found) {
   for (const std::string& name : machine.environment_names()) {
-    // HSA_OVERRIDE_GFX_VERSION_0 is of one GPU. Whatever else begins so is no variable to be unset in a
-    // shell.
+    // HSA_OVERRIDE_GFX_VERSION_0 is for one GPU. Names with other characters cannot be unset in a shell.
     if (!name.starts_with("HSA_OVERRIDE_GFX_VERSION") ||
         name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != std::string::npos)
       continue;
@@ -52,7 +51,7 @@ void find_gfx_overrides(const std::vector<FoundDevice>& devices, const Machine& 
       continue;
     }
     for (const FoundDevice& device : devices) {
-      // Runtimes repeat what they were told, so ask the kernel driver.
+      // Runtimes repeat the override, so only the kernel driver's answer counts.
       const auto known = device.properties.find("architecture");
       if (known == device.properties.end()) continue;
       const std::string& source = known->second.in_use.source;

@@ -54,7 +54,7 @@ std::set<std::string> words_of(std::string_view name) {
   std::set<std::string> words;
   std::string word;
   const auto end_word = [&] {
-    // Vendors' names and fillers, which only some drivers write.
+    // Vendors' names and other words that only some drivers write.
     static const std::set<std::string> fillers = {
         "amd", "nvidia", "intel", "r", "tm", "graphics", "geforce", "gpu", "tesla", "corporation", "series"};
     if (!word.empty() && !fillers.contains(word)) words.insert(word);
@@ -77,8 +77,8 @@ bool is_memory_size(const std::string& word) {
          std::all_of(word.begin(), word.end() - 2, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Whether a driver's name means this product: it has all of the product's words, and none that makes it
-// another product.
+// Whether a driver's name for a device means the product `sheet`: it has all of the product's words, and no
+// word that would make it another product.
 bool same_name(const std::string& sheet, const std::string& device) {
   static const std::set<std::string> others = {
       "xt", "xtx", "gre",  "ti",   "super", "m",   "s",  "laptop", "mobile", "max", "pcie", "sxm",
@@ -98,8 +98,8 @@ bool memory_fits(const DataSheet& sheet, const DeviceTraits& device) {
   return gb > 0.85 * *sheet.memory_gb && gb < 1.1 * *sheet.memory_gb;
 }
 
-// The only product that compute units and memory allow. If it is not certain that one of the products is
-// meant, at least one of the two values must be known.
+// The product, if compute units and memory allow only one. If the device may be none of the products (not
+// `certain`), at least one of the two values must be known.
 const DataSheet* decide(std::vector<const DataSheet*> sheets, const DeviceTraits& device, bool certain) {
   std::erase_if(sheets, [&](const DataSheet* sheet) { return !memory_fits(*sheet, device); });
   if (device.compute_units > 0 && (!certain || sheets.size() > 1))
@@ -167,7 +167,7 @@ const DataSheet* find_data_sheet(const DeviceTraits& device) {
     for (const DataSheet& sheet : data_sheets())
       if (fits(sheet)) found.push_back(&sheet);
   };
-  // Without its revision, a device may also be a product with the same id that the table does not have.
+  // If the revision is not known, the device may also be a product with the same id that the table lacks.
   for (const bool exact : {true, false}) {
     for (const PciRow& row : pci_rows())
       if (row.vendor == device.pci_vendor && row.device == device.pci_device &&
@@ -180,8 +180,8 @@ const DataSheet* find_data_sheet(const DeviceTraits& device) {
   if (!device.name.empty())
     collect([&](const DataSheet& sheet) { return same_name(sheet.name, device.name); });
   if (!found.empty()) return decide(std::move(found), device, true);
-  // Among products with the same chip, only one with the same number of units can be meant: the others have
-  // other units disabled. If the table does not have a device's id, it does not have the product.
+  // Products with the same chip differ in the number of units, because some are disabled, so that number must
+  // match. If the device has an id that the table lacks, the table does not have the product.
   if (device.arch.empty() || device.compute_units == 0 || device.pci_device != 0) return nullptr;
   collect([&](const DataSheet& sheet) { return sheet.arch == device.arch; });
   return decide(std::move(found), device, false);

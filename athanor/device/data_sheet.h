@@ -1,4 +1,4 @@
-// Data sheets: data/gpus.csv, and which of its rows belongs to a device.
+// Data sheets (data/gpus.csv), and how to find the one of a device.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,8 +14,8 @@ struct DataSheet {
   std::string family;  // "RDNA2 Navi21"
   std::string arch;    // "gfx1030", "sm_89"
   int compute_units = 0;
-  std::string wave_width;  // "32", or "8/16/32" if kernels choose
-  // Per second, in 1e12, without sparsity. 0 if there is no such unit; none if it is not known.
+  std::string wave_width;  // "32", or "8/16/32" if kernels can choose
+  // 1e12 operations a second, without sparsity. 0 if the chip has no such unit; none if not known.
   std::optional<double> f32_tflops, f16_vector_tflops, f16_matrix_tflops, bf16_matrix_tflops;
   std::optional<double> memory_gb, bandwidth_gb_s, watts;
   std::string host_link, peer_link, source;
@@ -44,8 +44,8 @@ const std::vector<DataSheet>& data_sheets();
 /// products are possible, compute units and memory decide; nullptr if they cannot.
 const DataSheet* find_data_sheet(const DeviceTraits& device);
 
-/// The products that a device may be, if several share its PCI id and its revision is not known: those that
-/// its memory and compute units allow. There may be others with this id that the table does not have.
+/// The products that a device may be, if its revision is not known: those with its PCI id that its memory and
+/// compute units allow. There may be others with this id that the table does not have.
 std::vector<const DataSheet*> possible_data_sheets(const DeviceTraits& device);
 
 /// "gfx1103" for the graphics core "11.0.1" of ip_discovery; "" for an unknown one.

@@ -1,4 +1,4 @@
-// Every compute device of a machine, once, with what each source says about it.
+// Every compute device of a machine, listed once, with what each source reports about it.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,14 +13,14 @@ namespace athanor {
 
 using Value = std::variant<bool, int64_t, double, std::string>;
 
-/// What one source says.
+/// What one source reports.
 struct Reading {
   Value value;
   /// "kfd", "amdgpu", "drm", "pci", "nvidia", "xe", "i915", "proc", "sysfs", "wsl", "opencl", "cuda", "hip",
   /// "nvml", "PCI id" (data/gpu_ids.toml), "data sheet", "architecture", "files",
   /// "probe", "user"
   std::string source;
-  /// What the number means, if not what the property's name says: "work-group processors".
+  /// What the number means, if it is not what the property's name says: "work-group processors".
   std::string meaning;
 };
 
@@ -34,9 +34,9 @@ struct Fact {
 struct BackendUse {
   std::string backend;  // "cpu", "opencl", "cuda", "hip"
   bool usable = false;
-  std::string device;      // what --device takes: "opencl:0"; "" if the device is not usable
-  std::string reason;      // why it is not
-  bool not_known = false;  // whether it is: its runtime's answers were not recorded
+  std::string device;      // its name for --device: "opencl:0"; "" if it is not usable
+  std::string reason;      // why it is not usable
+  bool not_known = false;  // whether it is usable is not known, because this was not recorded
   /// Its runtime lists the device, but the library that compiles kernels for it is missing.
   bool no_compiler = false;
   /// The setting because of which its runtime does not list the device: "CUDA_VISIBLE_DEVICES=0"; or "".
@@ -54,7 +54,7 @@ struct FoundDevice {
   /// NVLinks (from NVML), by the PCI address of the GPU or switch at their other end.
   std::map<std::string, int64_t> nvlinks;
 
-  /// The value in use; none if no source has one.
+  /// The value in use; nullptr if no source has one.
   const Value* find(const std::string& property) const;
   int64_t number(const std::string& property, int64_t otherwise = 0) const;
   std::string text(const std::string& property) const;
@@ -66,11 +66,11 @@ struct Danger {
   std::string what, fix;
 };
 
-/// A runtime that was asked, and its answer.
+/// A runtime, and whether it answered.
 struct RuntimeState {
   std::string name;  // "opencl", "hip", "cuda", "nvml"
   bool answered = false;
-  bool asked = true;  // false: of a recorded machine, whose record has no answers of it
+  bool asked = true;  // false: its answers were not recorded, or it was not to be asked
   std::string version, problem;
 };
 
@@ -83,11 +83,11 @@ struct Detection {
 struct DetectOptions {
   /// Whether drivers' libraries are loaded and asked, each in a child process.
   bool ask_runtimes = true;
-  double seconds = 5;  // for each to answer
+  double seconds = 5;  // each must answer within this time
 };
 
-/// Reads all sources, and never fails because of the machine. Properties are never changed: what
-/// users say in devices.toml and ATHANOR_DEVICE_* is added with the source "user".
+/// Reads all sources, and never fails because of the machine. Users' values (devices.toml and
+/// ATHANOR_DEVICE_*) do not change properties; they are added with the source "user".
 Detection detect(const Machine& machine, const DetectOptions& options = {});
 
 /// {"schema": 1, "devices": [{"name", "kind", "backends", "properties": {"compute_units": {"value", "source",

@@ -12,13 +12,13 @@
 namespace athanor {
 namespace {
 
-// Never destroyed: tensors may outlive everything else. Threads look at it without a lock.
+// Never destroyed, because tensors may outlive everything else. Threads read it without a lock.
 std::array<std::atomic<DeviceProvider*>, max_providers>& providers() {
   static auto& all = *new std::array<std::atomic<DeviceProvider*>, max_providers>{};
   return all;
 }
 
-// The host's first, then by name: in whatever order they registered themselves.
+// The host's provider first, then the others by name, whatever the order of registration.
 std::vector<DeviceProvider*> in_order() {
   std::vector<DeviceProvider*> list;
   for (const auto& provider : providers())
@@ -95,8 +95,8 @@ Device parse_device(const std::string& name) {
       for (const auto& info : provider->devices()) {
         const std::string full = to_string(info.device);
         const std::string rest = name.size() > wanted.size() ? name.substr(wanted.size() + 1) : "";
-        // "opencl" means its first device, "opencl:Radeon" the first one with that in its name. "opencl:1" is
-        // a number: a device with a 1 in its name is not meant.
+        // "opencl" means its first device, "opencl:Radeon" the first one with that in its name. "opencl:1"
+        // means number 1, not a device with a 1 in its name.
         const bool by_name = !rest.empty() && !is_number_of_device(rest) && provider->name() == wanted &&
                              contains_ignoring_case(info.name, rest);
         if (name == full || (name == provider->name() && info.device.index == 0) || by_name)

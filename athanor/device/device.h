@@ -1,4 +1,4 @@
-// Devices, and what is known about them.
+// Devices and their properties.
 #pragma once
 #include <compare>
 #include <cstddef>
@@ -30,8 +30,8 @@ struct DeviceInfo {
   std::string kind;  // "cpu", "gpu", ...
   uint64_t memory_bytes = 0;
   std::map<std::string, Property> properties;
-  /// The properties that, with the name, decide how fast kernels are: a timing is obsolete when one of them
-  /// changes.
+  /// The properties that, with the name, determine how fast kernels are. If one of them changes, timings are
+  /// obsolete.
   std::vector<std::string> environment = {};
 };
 
@@ -41,11 +41,11 @@ class DeviceProvider {
   virtual ~DeviceProvider() = default;
   /// "cpu", "opencl", ...
   virtual std::string name() const = 0;
-  /// Whether it is a vendor's own interface, which is preferred to one that several vendors share.
+  /// Whether it is a vendor's own interface. These are preferred to one that several vendors share.
   virtual bool is_native() const { return true; }
   /// Every device that the runtime lists. Returns {} if the runtime is missing, and does not throw.
   virtual std::vector<DeviceInfo> devices() = 0;
-  /// A device that is not listed, but can be named.
+  /// A device that is not listed but can be selected by name.
   virtual std::optional<DeviceInfo> hidden() { return std::nullopt; }
 };
 
@@ -53,8 +53,8 @@ class DeviceProvider {
 constexpr size_t max_providers = 8, max_devices = 64;
 /// The id of the provider of the host's processor, which Device{} means.
 constexpr uint8_t host_provider = 0;
-/// Adds a provider for the life of the program; gives its id for Device::provider: `id`, or the next that is
-/// free when that is -1. (Providers register themselves when the program starts, in no particular order.)
+/// Adds a provider for the life of the program. Returns its id for Device::provider: `id`, or the next free
+/// one if that is -1. (Providers register themselves when the program starts, in no particular order.)
 uint8_t register_provider(std::unique_ptr<DeviceProvider> provider, int id = -1);
 DeviceProvider& provider_of(Device device);
 std::vector<DeviceInfo> list_devices();
@@ -64,7 +64,7 @@ DeviceInfo info_of(Device device);
 std::string to_string(Device device);
 
 /// The device of a name: "cpu", "opencl:1", "opencl" (its first), "opencl:Radeon" (the first with that in its
-/// name) or "gpu" (one of that kind). Throws Error(device) for an unknown name, with the known ones.
+/// name) or "gpu" (the first GPU). Throws Error(device) with the known names for an unknown one.
 /// ("auto", and "gpu" for the best one, are for choose_device of kernels/choose_device.h, which measures.)
 Device parse_device(const std::string& name);
 

@@ -54,11 +54,11 @@ void explain_cpu(FoundDevice& device, Fact& fact) {
 
 constexpr const char* wgp = "work-group processors";
 
-// Only runtimes were asked. They count work-group processors, unless a setting says otherwise.
+// For devices that only runtimes report. They count work-group processors, unless a setting says otherwise.
 void explain_runtimes_only(FoundDevice& device, Fact& fact, const Machine& machine) {
   const Reading* said = by_source(fact, "hip");
   if (said == nullptr) {
-    // AMD's own OpenCL counts as HIP does; Mesa's counts compute units.
+    // AMD's own OpenCL counts like HIP; Mesa's counts compute units.
     said = by_source(fact, "opencl");
     if (said == nullptr || device.text("opencl_platform").find("AMD Accelerated") == std::string::npos)
       return;
@@ -127,7 +127,7 @@ void correct_apu(FoundDevice& device, Fact& fact) {
   }
 }
 
-// Part of the memory is reserved for an integrated GPU, which may use more.
+// Part of the memory is reserved for an integrated GPU, but the GPU may use more.
 void explain_shared_memory(FoundDevice& device) {
   const auto integrated = device.properties.find("integrated");
   if (integrated == device.properties.end()) return;
@@ -195,7 +195,7 @@ void add_features(FoundDevice& device) {
   const int gfx = gfx_major(arch), sm = sm_version(arch);
   if (gfx == 0 && sm == 0) return;
   const auto add = [&](const char* property, const Value& value) {
-    // What the chip can do comes first; a driver may not allow kernels to use it.
+    // The chip's ability comes first; a driver may not let kernels use it.
     Fact& fact = device.properties[property];
     if (!fact.in_use.source.empty()) fact.others.insert(fact.others.begin(), fact.in_use);
     fact.in_use = {value, "architecture", {}};
@@ -208,7 +208,7 @@ void add_features(FoundDevice& device) {
 
 namespace {
 
-// Runtimes round and boost; the kernel's own files should agree.
+// Runtimes round clocks or report boosted ones, but the kernel's own files should agree.
 void explain_clock(Fact& clock) {
   const auto of_kernel = [](const std::string& source) {
     return source == "kfd" || source == "amdgpu" || source == "xe" || source == "i915";

@@ -1,19 +1,19 @@
-// What the numbers of a device mean if its sources disagree.
+// The meaning of a device's numbers if its sources disagree.
 #pragma once
 #include "athanor/device/detect.h"
 
 namespace athanor {
 
-/// Tells compute units and work-group processors of AMD devices apart, with the mode in which kernels are
-/// launched, and cores and threads of CPUs. Corrects KFD where it is known to be wrong.
+/// Tells apart compute units and work-group processors of AMD devices, and cores and threads of CPUs. Adds
+/// the mode in which kernels are launched. Corrects KFD where it is known to be wrong.
 void explain_units(FoundDevice& device, const Machine& machine);
 /// Says why readings of a property differ.
 void explain_conflicts(FoundDevice& device);
-/// Limits what a link can reach at best to what the card, the slot and the data sheet have; notes of links.
+/// Limits the best link to what the card, the slot and the data sheet allow, and adds notes about links.
 void explain_links(FoundDevice& device);
-/// The meaning of a reading of pcie_link_best that is the slot's, and not the card's.
+/// Reading::meaning of the slot's pcie_link_best; the card's own has none.
 inline constexpr const char* slot_link = "of the slot";
-/// Adds f16, bf16 and matrix units, by architecture.
+/// Adds the properties f16, bf16 and matrix_units, by architecture.
 void add_features(FoundDevice& device);
 
 /// 10 for "gfx1030", 9 for "gfx90a"; 0 for a name that is no AMD architecture.

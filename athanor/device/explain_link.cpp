@@ -1,4 +1,4 @@
-// PCIe links: what the one of a card can reach, and what to say of it.
+// PCIe links: the best that a card's link can reach, and notes about it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct PcieLink {
   int lanes = 0;
 };
 
-// Of "16.0 GT/s x8", or of a data sheet's "PCIe4 x8"; lanes 0 for anything else.
+// The link of a text such as "16.0 GT/s x8", or "PCIe4 x8" in a data sheet; lanes are 0 for anything else.
 PcieLink parsed(const Reading& reading) {
   const std::string* text = std::get_if<std::string>(&reading.value);
   PcieLink link;
@@ -29,14 +29,14 @@ PcieLink parsed(const Reading& reading) {
   return {};
 }
 
-// A link that files of this machine speak of, and not the data sheet alone.
+// Whether the machine's files report the link, not only the data sheet.
 bool is_seen(const Reading& reading) {
   const std::string* text = std::get_if<std::string>(&reading.value);
   return text != nullptr && text->find("GT/s") != std::string::npos && parsed(reading).lanes > 0;
 }
 
-// A link has what both of its ends have. PCI's files may be of a bridge inside the card, which has more lanes
-// than the card (RX 6600). The port of a virtual machine may say less than the link that is in use.
+// A link is limited by both of its ends. PCI's files may describe a bridge inside the card, which has more
+// lanes than the card (RX 6600). The port of a virtual machine may report less than the link in use.
 void limit_best(Fact& best, const PcieLink& now) {
   if (!is_seen(best.in_use)) return;
   PcieLink least = parsed(best.in_use);
@@ -74,7 +74,7 @@ void explain_link(Fact& link, Fact* best) {
                             });
   if (contradicted)
     link.note = "The driver and PCI contradict each other: PCI's may be the link inside the card. ";
-  // The best is the same driver's word, and as doubtful.
+  // The best link is reported by the same driver, so it is just as doubtful.
   if (contradicted && best != nullptr && best->in_use.source == "amdgpu" && best->note.empty())
     best->note = "By the driver, which PCI contradicts: see the link now.";
   // A card that saves power slows its link down.

@@ -13,8 +13,8 @@ std::string text_in(const Sighting& sighting, const std::string& property) {
   return {};
 }
 
-// Whether this source has already reported the group's device. A source reports each device once, but several
-// OpenCL platforms may have the same device.
+// Whether the sighting's source has already reported the group's device. A source reports each device once,
+// but several OpenCL platforms may have the same device.
 bool has_seen(const Group& group, const Sighting& sighting) {
   return std::any_of(group.seen.begin(), group.seen.end(), [&](const Sighting* other) {
     return other->source == sighting.source &&
@@ -30,7 +30,7 @@ bool is_same(const Group& group, const Sighting& sighting) {
   if (!sighting.pci.empty() && !group.pci.empty())
     return sighting.pci == group.pci && !has_seen(group, sighting) &&
            (sighting.source != "kfd" || sighting.partition == group.partition);
-  // One of the two does not know its address: take the first group that is possible.
+  // One of the two has no address: take the first possible group.
   const std::string vendor = text_in(sighting, "vendor"), arch = text_in(sighting, "architecture");
   return !has_seen(group, sighting) && !vendor.empty() && vendor == group.vendor &&
          (arch.empty() || group.arch.empty() || arch == group.arch);

@@ -1,4 +1,4 @@
-// Which sightings are of the same device.
+// Groups sightings of the same device.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,14 +15,16 @@ struct Group {
   std::vector<const Sighting*> seen;
 };
 
-/// By UUID, render node, PCI address and part; a sighting without any of them belongs to the first device of
-/// its vendor and architecture that its source has not reported yet. GPUs come first, in the bus's order.
+/// Groups sightings by UUID, render node, PCI address and part. A sighting without any of these belongs to
+/// the first device of its vendor and architecture that its source has not reported yet. GPUs come first, in
+/// the order of their PCI addresses.
 std::vector<Group> groups_of(const std::vector<Sighting>& sightings);
 
-/// For each device that backends list, the number of its GPU: equal for several backends' devices on one GPU.
+/// For each device that backends list: the number of its card. It is the same for devices of different
+/// backends on one card.
 std::vector<size_t> cards_of(const std::vector<DeviceInfo>& devices);
 
-/// "AMD" of "Advanced Micro Devices, Inc."; an unknown vendor's name stays as it is.
+/// "AMD" for "Advanced Micro Devices, Inc."; an unknown vendor's name is not changed.
 std::string vendor_by_name(const std::string& text);
 
 }  // namespace athanor

@@ -13,14 +13,14 @@ namespace athanor {
 namespace {
 
 struct File {
-  int release;  // of CUDA or ROCm that it belongs to; 0: any
+  int release;  // the release of CUDA or ROCm that it belongs to; 0: any
   std::string name;
 };
 
 struct Known {
   KernelLibraryFacts facts;
   std::vector<File> files;  // newest first
-  /// What brings it, with the release for {}, and for releases that are not known.
+  /// How to install it: with the release in place of {}, and for the newest or an unknown release.
   std::string package, newest_package;
 };
 
@@ -63,7 +63,7 @@ const Known& known(const std::string& library) {
   throw Error(ErrorCode::internal, "no such library: " + library);
 }
 
-// 12 of "CUDA 12.8", 6 of "HIP 6.4".
+// 12 for "CUDA 12.8", 6 for "HIP 6.4".
 int release_of_runtime(const std::vector<RuntimeState>& runtimes, const std::string& backend) {
   for (const RuntimeState& runtime : runtimes)
     if (runtime.name == backend)
@@ -87,7 +87,7 @@ std::vector<std::string> kernel_library_names(const Machine& machine, const std:
   const bool cuda = one.facts.backend == "cuda";
   std::vector<std::string> names;
   for (const File& file : one.files)
-    // CUDA's driver runs older releases too. ROCm's libraries belong to one HIP runtime each.
+    // CUDA's driver runs older releases too. Each ROCm library belongs to one release of HIP.
     if (file.release == 0 || release == 0 || (cuda ? file.release <= release : file.release == release))
       names.push_back(file.name);
   return cuda ? with_cuda_files(machine, names) : with_rocm_files(machine, names);

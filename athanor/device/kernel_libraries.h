@@ -1,5 +1,5 @@
-// The vendors' libraries of kernels, which are used if they are installed: their names and folders, and the
-// packages that contain them. None is needed.
+// The vendors' libraries of kernels: their names and folders, and the packages that contain them. They are
+// used if they are installed; none is required.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,15 +13,16 @@ struct KernelLibraryFacts {
   std::string backend;  // "cuda", "hip"
   std::string does;     // "products of matrices"
 };
-/// Those of a backend.
+/// The libraries of a backend.
 std::vector<KernelLibraryFacts> kernel_libraries_of(const std::string& backend);
 
-/// What to open, best first, as in vendor_libraries.h. `release` of the interface, which the library must
-/// fit: 12 for a driver of CUDA 12.4, 6 for HIP 6.4; 0: not known.
+/// The names and files to try to open, best first, as in vendor_libraries.h. `release`: the release of CUDA
+/// or HIP that the library must fit: 12 for a driver of CUDA 12.4, 6 for HIP 6.4; 0: not known.
 std::vector<std::string> kernel_library_names(const Machine& machine, const std::string& library,
                                               int release);
 
-/// For one that is not installed; `what` is "" if it is installed, or if a recorded machine does not say.
+/// What is missing if a library is not installed; `what` is "" if it is installed, or if a recorded machine
+/// does not tell.
 Missing missing_kernel_library(const Machine& machine, const std::string& library, int release);
 
 }  // namespace athanor

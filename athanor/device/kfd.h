@@ -1,5 +1,5 @@
-// AMD's compute driver lists in /sys/class/kfd a folder ("node") for each CPU socket and each GPU, or part of
-// one.
+// AMD's compute driver has a folder ("node") in /sys/class/kfd for each CPU socket and each GPU or part of a
+// GPU.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,7 +13,7 @@ namespace athanor {
 
 using KfdProperties = std::map<std::string, uint64_t>;
 
-/// 0 if there is no such property.
+/// The value of a property; 0 if there is no such property.
 uint64_t kfd_value(const KfdProperties& properties, const char* name);
 
 struct KfdNode {
@@ -23,7 +23,7 @@ struct KfdNode {
 
   uint64_t value(const char* name) const { return kfd_value(properties, name); }
   std::string pci() const;    // "0000:03:00.0"
-  int64_t partition() const;  // of a device that is split into several
+  int64_t partition() const;  // the number of the part, if the device is split into several
   std::string gfx() const;    // "gfx1030"; "" if it is not given
 };
 
@@ -32,7 +32,7 @@ std::vector<KfdNode> kfd_gpus(const Machine& machine);
 
 /// Reads "name value" lines as KFD writes them; leaves out values that are not numbers.
 KfdProperties parse_kfd_properties(std::string_view text);
-/// "gfx90a" for KFD's 90010; "" for a number that is none of these.
+/// "gfx90a" for KFD's 90010; "" for a number out of range.
 std::string gfx_name(uint64_t target_version);
 /// "0000:03:00.0" for a domain and bus << 8 | device << 3 | function.
 std::string pci_address(uint64_t domain, uint64_t location);

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int most_links = 40;          // as Linux
-constexpr size_t most_names = 100'000;  // of a folder
+constexpr size_t most_names = 100'000;  // read from a folder
 constexpr size_t log_bytes = size_t{4} << 20;
 
 std::optional<uint32_t> id_from(std::string_view text) {
@@ -70,7 +70,7 @@ FileStatus::Kind kind_of(os::FileFacts::Kind kind) {
   }
 }
 
-// "name:x:1000:1000:...:/home/name:/bin/sh" of a user in /etc/passwd.
+// Adds name and home from the user's line of /etc/passwd, "name:x:1000:1000:...:/home/name:/bin/sh".
 void add_account(User& user, std::string_view passwd) {
   for (const std::string& line : split(passwd, '\n')) {
     const auto parts = split(line, ':');
@@ -81,7 +81,7 @@ void add_account(User& user, std::string_view passwd) {
   }
 }
 
-// Uid, Gid and Groups of /proc/self/status.
+// The user by the lines Uid, Gid and Groups of /proc/self/status.
 User user_from(std::string_view status) {
   User user;
   for (const std::string& line : split(status, '\n')) {

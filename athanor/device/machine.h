@@ -1,17 +1,17 @@
 // The examined machine: its files, environment and user, all read through one root.
 //
-// `detect` and `doctor` read the machine only through this. So a folder with a copy of another machine's
-// files (`--root DIR`) can replace that machine, and a test can use any machine.
+// `detect` and `doctor` read the machine only through this class. So they can examine a folder with a copy of
+// another machine's files (`--root DIR`), and a test can use any machine.
 //
 // A recorded machine is a tree of files in the real formats: sys/, proc/, dev/, etc/, var/, usr/, home/.
-// Files belong to root with the mode of the copy, those under the user's home to the user, and what stands
-// under dev/ is a device. DIR/machine.toml has what files cannot hold; every part of it is optional:
+// Files belong to root, those under the user's home to the user; their mode is that of the copy. Files under
+// dev/ count as devices. DIR/machine.toml has facts that files cannot hold; every part of it is optional:
 //
 //     [files."/dev/kfd"]            # what a copy loses: owner, group, mode; kind (file, device)
 //     mode = "0660"
 //     uid = 0
 //     gid = 110
-//     [disks."/home"]               # statvfs, for what lies under that folder
+//     [disks."/home"]               # statvfs, for all paths under that folder
 //     total_bytes = 500_000_000_000
 //     free_bytes = 2_000_000
 //     read_only = false
@@ -19,7 +19,7 @@
 //     HSA_OVERRIDE_GFX_VERSION = "10.3.0"
 //     [clock]                       # seconds since 1970
 //     now = 1_790_000_000
-//     [[opencl]]                    # what a runtime answers, one table a device: opencl, hip, cuda, nvml
+//     [[opencl]]                    # a runtime's answers, one table a device: opencl, hip, cuda, nvml
 //     name = "gfx1030"
 //     compute_units = 36
 #pragma once
@@ -74,13 +74,13 @@ class Machine {
   /// "/" for this machine.
   const std::filesystem::path& root() const { return root_; }
 
-  /// The text of a file, of at most `limit` bytes of it; none where it is missing or unreadable. It ends at
-  /// the first NUL, because some files of /sys are padded with NULs to a whole page.
+  /// The text of a file, at most its first `limit` bytes; none if it is missing or unreadable. It ends at the
+  /// first NUL, because some files of /sys are padded with NULs to a whole page.
   std::optional<std::string> read(std::string_view path, size_t limit = 1 << 20) const;
   /// The bytes of a file that is not text (a device's configuration space, /proc/self/environ), including
   /// NULs.
   std::optional<std::string> read_bytes(std::string_view path, size_t limit = 1 << 20) const;
-  /// The same without the white space around it: what most files of /sys hold.
+  /// The text without the white space around it, for most files of /sys.
   std::optional<std::string> read_line(std::string_view path) const;
   /// A number in decimal, or hexadecimal with 0x.
   std::optional<int64_t> read_number(std::string_view path) const;
@@ -91,22 +91,23 @@ class Machine {
   std::vector<std::string> glob(std::string_view pattern) const;
   /// The target of a symbolic link, as written.
   std::optional<std::string> link(std::string_view path) const;
-  /// The path with every link in it followed; none where it leads nowhere.
+  /// The path with every link in it followed; none if it leads nowhere.
   std::optional<std::string> resolve(std::string_view path) const;
   bool exists(std::string_view path) const;
   /// Whether the path's target may exist in a folder that this user may not read.
   bool hidden(std::string_view path) const;
-  /// Whether a missing file is really missing: on a recorded machine not in a top folder ("/dev") of which
-  /// nothing was recorded.
+  /// Whether a missing file is really missing. On a recorded machine this is not known if nothing of its top
+  /// folder ("/dev") was recorded.
   bool covers(std::string_view path) const;
   /// The same for the folders with shared libraries.
   bool covers_libraries() const;
-  /// Of what the path leads to; of a link that leads nowhere, the link itself.
+  /// The status of the path's target, or of the link itself if it leads nowhere.
   FileStatus status(std::string_view path) const;
-  /// From mode, owner and groups; on the live machine by asking the system (access(2)).
+  /// How the user can use a file: by its mode, owner and groups; on the live machine the system is asked
+  /// (access(2)).
   Access access(std::string_view path) const;
-  /// Why a folder takes no new file of this user; "" if it does. From access(), and on the live machine by
-  /// making a file and removing it.
+  /// Why this user cannot make files in a folder; "" if they can. By access(); on the live machine by making
+  /// a file and removing it.
   std::string refusal_of_files(std::string_view folder) const;
   std::optional<DiskSpace> disk(std::string_view path) const;
 
@@ -119,21 +120,22 @@ class Machine {
   /// Seconds since 1970.
   int64_t now() const;
 
-  /// The kernel's log (/dev/kmsg, else /var/log/dmesg, /var/log/kern.log or syslog), newest last; none if it
-  /// cannot be read.
+  /// The kernel's log (/dev/kmsg, else a file such as /var/log/dmesg, /var/log/kern.log or syslog), newest
+  /// last; none if it cannot be read.
   std::optional<std::string> kernel_log() const;
 
-  /// Where the dynamic linker would find a library ("libcuda.so*"), by LD_LIBRARY_PATH, /etc/ld.so.conf and
-  /// its usual folders; nothing is loaded. More than one copy: in the order that it would take them.
+  /// The files that the dynamic linker would find for a library ("libcuda.so*"), by LD_LIBRARY_PATH,
+  /// /etc/ld.so.conf and its usual folders, in its order. Nothing is loaded.
   std::vector<std::string> libraries(std::string_view name_pattern) const;
 
   /// machine.toml of a recorded machine as JSON text ("{}" if it has none).
   const std::string& recorded() const;
 
  private:
-  struct Record;  // of a recorded machine
+  struct Record;  // machine.toml of a recorded machine
   std::filesystem::path on_disk(std::string_view resolved) const;
-  /// `stopped`: the folder in which the path ends too early.
+  /// The path with links followed, the last part only if `last_too`; none if it leads nowhere. `stopped`: the
+  /// last folder that exists on the way.
   std::optional<std::string> follow(std::string_view path, bool last_too,
                                     std::string* stopped = nullptr) const;
 

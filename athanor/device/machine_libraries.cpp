@@ -1,4 +1,4 @@
-// Where the dynamic linker would look, according to ld.so(8).
+// The folders that the dynamic linker would search, according to ld.so(8).
 #include <fmt/format.h>
 
 #include <algorithm>

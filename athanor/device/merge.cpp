@@ -16,9 +16,9 @@
 namespace athanor {
 namespace {
 
-// If several sources name a property, the one nearest to the hardware is used: the first of this list.
+// If several sources have a property, the one nearest to the hardware is used: the first in this list.
 int rank_of(const std::string& source) {
-  // A runtime of AMD's repeats what HSA_OVERRIDE_GFX_VERSION tells it; the id does not.
+  // AMD's runtimes repeat HSA_OVERRIDE_GFX_VERSION; the PCI id does not depend on it.
   static const std::vector<std::string> order = {
       "kfd", "drm",  "amdgpu", "xe",  "i915", "nvidia", "nvml",       "cuda",        "PCI id",
       "hip", "proc", "sysfs",  "pci", "wsl",  "opencl", "data sheet", "architecture"};
@@ -78,7 +78,7 @@ void add_sheet(FoundDevice& device, const DataSheet& sheet) {
   if (sheet.host_link.starts_with("PCIe")) add("pcie_link_best", sheet.host_link);
 }
 
-// The vendor's name, as people know it.
+// The device's name, as people know it.
 std::string name_of(const Group& group, const FoundDevice& device, const DataSheet* sheet,
                     const Machine& machine) {
   const uint32_t vendor = pci_part(device.text("pci_id"), false), id = pci_part(device.text("pci_id"), true);
@@ -99,7 +99,7 @@ std::string name_of(const Group& group, const FoundDevice& device, const DataShe
   return trim(fmt::format("{} GPU {}", group.vendor, arch.empty() ? device.text("pci_id") : arch));
 }
 
-// What the data knows of its PCI id; the architecture only where nothing that asked the chip says it.
+// Adds facts by PCI id. The architecture is added only if no source that asked the chip has it.
 void add_model(std::vector<std::pair<std::string, Reading>>& readings) {
   std::string id, arch;
   for (const auto& [property, reading] : readings) {
@@ -114,7 +114,7 @@ void add_model(std::vector<std::pair<std::string, Reading>>& readings) {
   if (model->integrated) readings.push_back({"integrated", {true, "PCI id", {}}});
 }
 
-// Where the revision is missing that would tell which of several products this is.
+// Adds the products that the device may be, if its revision, which would tell them apart, is missing.
 void add_possible_models(FoundDevice& device, const DeviceTraits& traits) {
   std::vector<std::string> names;
   for (const DataSheet* sheet : possible_data_sheets(traits)) names.push_back(sheet->name);

@@ -10,7 +10,7 @@ namespace athanor {
 /// Open Kernel Module for x86_64  570.86.15  ...". "" if there is none.
 std::string nvidia_module_version(std::string_view text);
 
-/// "535.161.08", the end of a library's name too.
+/// Whether a word looks like a driver's version: "535.161.08". Such a word may also end a library's name.
 bool looks_like_nvidia_driver(std::string_view word);
 
 }  // namespace athanor

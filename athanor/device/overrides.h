@@ -1,5 +1,5 @@
-// Users' values for the heuristics that choose kernels and grids. They change neither what kernels see nor
-// what `detect` reports, which shows them beside the facts, with source "user".
+// Users' values for the heuristics that choose kernels and grids. They do not change what kernels see.
+// `detect` shows them beside the facts, with the source "user".
 //
 //     ~/.config/athanor/devices.toml      (or $XDG_CONFIG_HOME/athanor/devices.toml)
 //         ["*6800 XT*"]                   # a device: its name, PCI address or backend's name, with * and ?
@@ -18,10 +18,10 @@ namespace athanor {
 
 class Overrides {
  public:
-  /// Names of what may be overridden.
+  /// The names of properties that may be overridden.
   static const std::vector<std::string>& properties();
 
-  /// Reads both. Leaves out malformed entries and lists them in problems().
+  /// Reads the file and the variables. Leaves out malformed entries and lists them in problems().
   explicit Overrides(const Machine& machine);
 
   /// The value for the device with any of `names` ("AMD Radeon RX 6800 XT", "0000:03:00.0", "opencl:0").

@@ -108,10 +108,10 @@ AcsControl parse_acs(std::string_view config) {
   constexpr size_t begin = 256, end = 4096;
   constexpr uint32_t acs = 0x000d;
   size_t offset = begin;
-  for (size_t steps = 0; steps < (end - begin) / 8; ++steps) {  // no list is longer: this one is circular
+  for (size_t steps = 0; steps < (end - begin) / 8; ++steps) {  // a longer list is circular
     if (offset + 4 > config.size()) return {};
     const uint32_t head = at(offset, 4);
-    if (head == 0xffffffff) return {};  // the device does not answer: it sleeps, or is gone
+    if (head == 0xffffffff) return {};  // the device does not answer: it sleeps or was removed
     if ((head & 0xffff) == acs) {
       if (offset + 8 > config.size()) return {};
       return {AcsControl::State::present, static_cast<uint16_t>(at(offset + 6, 2))};

@@ -23,11 +23,11 @@ struct PciDevice {
 };
 
 /// Display controllers and processing accelerators of AMD, NVIDIA and Intel, in the order of their addresses.
-/// Display controllers of servers and virtual machines do not compute. A device of another vendor is found if
-/// a runtime sees it.
+/// Other vendors are left out, because the display controllers of servers and virtual machines do not
+/// compute. Their devices are found if a runtime lists them.
 std::vector<PciDevice> find_pci_devices(const Machine& machine);
 
-/// /dev/dri/renderD128 as 128; -1 if the device has none.
+/// 128 for /dev/dri/renderD128; -1 if the device has no render node.
 int64_t render_minor_of(const Machine& machine, const PciDevice& device);
 
 /// The ports above a device, from the root port down to the device's own; empty if /sys does not list them.
@@ -37,7 +37,7 @@ std::vector<std::string> ports_above(const Machine& machine, const std::string& 
 /// Services decide whether traffic between two devices goes straight through a switch or up to the processor.
 struct AcsControl {
   enum class State {
-    unreadable,  // without root, /sys gives 64 of the 4096 bytes
+    unreadable,  // without root, only 64 of the 4096 bytes can be read
     absent,      // the port has no ACS, so it redirects nothing
     present,
   } state = State::unreadable;

@@ -1,4 +1,4 @@
-// Which backends this build has.
+// The backends that this build has.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,8 @@ namespace athanor {
 
 /// The names of registered backends: "cpu", "opencl", ...
 std::vector<std::string> provider_names();
-/// What --device takes for the first device of each, there or not: "cpu", "cuda:0", "opencl:0", ...
+/// The name of each backend's first device for --device, whether it exists or not: "cpu", "cuda:0",
+/// "opencl:0".
 std::vector<std::string> first_device_names();
 
 }  // namespace athanor

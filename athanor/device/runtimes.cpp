@@ -20,7 +20,7 @@ StartupRegistry<std::vector<Runtime>>& registered() {
   return all;
 }
 
-// A runtime's text and numbers are trusted no more than those of files.
+// Texts and numbers of a runtime are checked like those of files.
 std::string text_of(const json& table, const char* name) {
   const auto found = table.find(name);
   return found != table.end() && found->is_string() ? printable(found->get<std::string>()) : std::string();
@@ -40,7 +40,7 @@ Sighting sighting_of(const Runtime& runtime, const json& table, size_t index) {
   if (!runtime.backend.empty()) seen.device = fmt::format("{}:{}", runtime.name, index);
   seen.unusable = text_of(table, "unusable");
   const auto number = [&](const char* name, const char* property) {
-    // Of the processor, Mesa's llvmpipe says 300 MHz, whatever its clock: /sys knows.
+    // For every processor, Mesa's llvmpipe reports 300 MHz; /sys has the real clock.
     if (seen.kind == "cpu" && std::string_view(name) == "clock_mhz") return;
     const auto found = table.find(name);
     if (found != table.end() && found->is_number_integer() && (found->is_number_unsigned() || *found >= 0) &&

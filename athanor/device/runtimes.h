@@ -1,4 +1,4 @@
-// Vendors' runtimes and the devices they see. Each backend registers how to ask its runtime.
+// Vendors' runtimes and the devices that they list. Each backend registers how to ask its runtime.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -7,13 +7,13 @@
 namespace athanor {
 
 /// Answers {"version": "...", "devices": [{...}]}, or {"error": "why there is no answer"}. Called in
-/// a child process: it may load what it likes, and may die. A device's table has what is known of
+/// a child process: it may load any library, and may crash. A device's table has these, as far as known:
 ///   name, kind, vendor, render_minor (of /dev/dri/renderD128), pci ("0000:03:00.0"), uuid, arch ("gfx1030",
 ///   "sm_89"), platform, driver, compute_units, wave_width, clock_mhz, memory_clock_mhz, memory_bus_bits,
 ///   memory_bytes, l2_bytes, local_memory_bytes, f16, f64, driver_version, nvlinks [{to, count}], compiler,
 ///   unusable (why the backend cannot use it: its compiler is missing)
-/// and of a recorded machine the same stands in machine.toml ([[opencl]], ...; for none, the reason in
-/// [runtimes] opencl = "the library is missing").
+/// A recorded machine has the same in machine.toml ([[opencl]], ...), or the reason why there is no answer:
+/// [runtimes] opencl = "the library is missing".
 using AskRuntime = nlohmann::json (*)();
 
 struct Runtime {

@@ -1,11 +1,11 @@
-// The names of sources of properties in text.
+// The names of property sources, as written in text.
 #pragma once
 #include <string>
 
 namespace athanor {
 
-/// "OpenCL" of "opencl", "KFD" of "kfd"; another source has its name. Backends that this build lacks are
-/// among them: a recorded machine may have them.
+/// "OpenCL" for "opencl", "KFD" for "kfd"; unknown sources keep their name. Knows also backends that this
+/// build lacks, because a recorded machine may have them.
 std::string spoken(const std::string& source);
 
 }  // namespace athanor

@@ -67,7 +67,7 @@ size_t device_at(const Detection& detection, const std::string& address, int64_t
   return detection.devices.size();
 }
 
-// KFD numbers its nodes and lists the links of each.
+// KFD lists the links of each of its numbered nodes.
 void read_xgmi(const Machine& machine, const Detection& detection, Topology& topology) {
   std::map<uint64_t, size_t> devices;  // by KFD's number
   const std::vector<KfdNode> nodes = kfd_gpus(machine);

@@ -1,4 +1,4 @@
-// How processors, memory and devices are connected: memory nodes (by hwloc), the PCIe tree, links between
+// The connections of processors, memory and devices: memory nodes (from hwloc), the PCIe tree, links between
 // GPUs.
 #pragma once
 #include <cstdint>
@@ -18,16 +18,16 @@ struct MemoryNode {
 };
 
 struct DevicePlace {
-  size_t device = 0;    // of Detection::devices
-  int64_t node = -1;    // -1: the system does not say
+  size_t device = 0;    // index into Detection::devices
+  int64_t node = -1;    // the nearest memory node; -1: not known
   std::string address;  // "0000:03:00.0"
   /// Bridges between the root port (first) and the device.
   std::vector<std::string> bridges;
-  std::string link, best_link;  // of the slot: "16.0 GT/s x16"
+  std::string link, best_link;  // the slot's link now and at best: "16.0 GT/s x16"
 };
 
 struct PeerLink {
-  size_t a = 0, b = 0;  // of Detection::devices
+  size_t a = 0, b = 0;  // indices into Detection::devices
   std::string kind;     // "XGMI", "NVLink"; "NVSwitch" for GPUs that are connected through switches
   int64_t count = 0;    // number of links; 0: not known
   double gb_s = 0;      // of all links together, in one direction; 0: not known
@@ -35,12 +35,12 @@ struct PeerLink {
 
 struct Topology {
   std::vector<MemoryNode> nodes;
-  std::vector<DevicePlace> places;  // of devices on the bus
+  std::vector<DevicePlace> places;  // the devices on the bus
   std::vector<PeerLink> links;
   std::string problem;  // why hwloc gave no answer; "" if it did
 };
 
-/// Runs hwloc in a child process, on the files under the machine's root.
+/// Reads the connections of a machine. Runs hwloc in a child process, on the files under the machine's root.
 Topology read_topology(const Machine& machine, const Detection& detection);
 
 nlohmann::ordered_json to_json(const Topology& topology);

@@ -45,7 +45,7 @@ std::string ask_hwloc(const std::string& root) {
   if (!root.empty() && root != "/") {
     setenv("HWLOC_FSROOT", root.c_str(), 1);
     setenv("HWLOC_THISSYSTEM", "0", 1);
-    // Only files: the processor that we run on may not be that machine's.
+    // Reads only files, because this processor may not be that machine's.
     setenv("HWLOC_COMPONENTS", "linux,stop", 1);
   }
   hwloc_topology_t topology = nullptr;

@@ -12,7 +12,8 @@
 namespace athanor {
 namespace {
 
-// Why Athanor does not use it: a variable, else the word of OpenCL, which serves GPUs of every vendor.
+// Why Athanor does not use a GPU: a variable that hides it, else OpenCL's reason, because OpenCL serves GPUs
+// of every vendor.
 std::string reason_of(const FoundDevice& gpu) {
   std::string reason;
   for (const BackendUse& use : gpu.backends) {
@@ -35,7 +36,7 @@ std::string unused_gpus(const Machine& machine, const std::vector<DeviceInfo>& l
   files_only.ask_runtimes = false;
   Detection found = detect(machine, files_only);
   const auto there = std::count_if(found.devices.begin(), found.devices.end(), is_gpu);
-  // A card that several backends list is one.
+  // Counts a card once, even if several backends list it.
   const std::vector<size_t> cards = cards_of(listed);
   std::set<size_t> gpus;
   for (size_t i = 0; i < listed.size(); ++i)

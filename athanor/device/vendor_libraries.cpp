@@ -28,7 +28,7 @@ const std::vector<std::string> hiprtc_libraries = {"libhiprtc.so.7", "libhiprtc.
                                                    "libhiprtc.so"};
 #endif
 
-// The 12 of "libnvrtc.so.12", the 130 of "nvrtc64_130_0.dll" as 13; 0 where the name has none.
+// 12 for "libnvrtc.so.12", 13 for "nvrtc64_130_0.dll"; 0 if the name has no release.
 int release_of(const std::string& name) {
   const std::string file = name.substr(name.rfind('/') + 1);
   const size_t so = file.find(".so."), dll = file.find("64_");
@@ -42,7 +42,7 @@ void add_variable(std::vector<std::string>& folders, const Machine& machine, con
     folders.push_back(*value + below);
 }
 
-// Patterns of the folders that pip puts packages' files in, of the Pythons that PATH leads to.
+// Patterns of the folders in which pip installs packages, for the Pythons on PATH and in usual places.
 std::vector<std::string> site_packages(const Machine& machine) {
   std::vector<std::string> prefixes;
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) add_variable(prefixes, machine, variable, "");
@@ -95,9 +95,9 @@ std::vector<std::string> with_files(const Machine& machine, const std::vector<st
 }
 
 struct System {
-  std::set<std::string> names;  // its own and its relatives': "ubuntu", "debian"
+  std::set<std::string> names;  // its own and those of related systems: "ubuntu", "debian"
   std::string id;
-  int version = 0;  // 24 of "24.04"
+  int version = 0;  // 24 for "24.04"
 
   bool is(const char* name) const { return names.contains(name); }
 };
@@ -115,7 +115,7 @@ System read_system(const Machine& machine) {
   return system;
 }
 
-// What the distribution calls NVRTC, or NVIDIA's repository for it; "" for one that is not known.
+// The package of NVRTC in the distribution or in NVIDIA's repository for it; "" for an unknown distribution.
 std::string nvrtc_package(const System& system, int cuda_version) {
   const std::string from_nvidia =
       cuda_version == 0 ? "cuda-nvrtc-12-8"
@@ -161,7 +161,7 @@ std::vector<std::string> hiprtc_names(const Machine& machine, const std::string&
   if (const size_t slash = hip.rfind('/'); slash != std::string::npos)
     folders.insert(folders.begin(), hip.substr(0, slash));
   std::vector<std::string> all = with_files(machine, names, folders);
-  // One that lies beside the runtime belongs to it, whatever the linker would find.
+  // A library in the runtime's folder belongs to it, so it comes first, whatever the linker would find.
   if (hip.find('/') != std::string::npos)
     std::stable_partition(all.begin(), all.end(),
                           [&](const std::string& name) { return name.starts_with(folders.front() + "/"); });
@@ -193,7 +193,7 @@ Missing missing_nvrtc(const Machine& machine, int cuda_version) {
 
 Missing missing_hiprtc(const Machine& machine, const std::string& hip) {
   const System system = read_system(machine);
-  // The package has hipRTC of its own release alone.
+  // The package has hipRTC only for its own release.
   const bool own = system.is("debian") && !machine.exists("/opt/rocm") && release_of(hip) <= 5;
   return {"no hipRTC library (libhiprtc.so), which compiles kernels for HIP",
           fmt::format("Install the package {}", own                   ? "libamdhip64-5"
@@ -208,7 +208,7 @@ Missing missing_compiler(const Machine& machine, const std::string& backend, int
                                                                : Missing{};
   if (backend != "hip") return {};
   const std::string hip = find_library(machine, hip_names(machine));
-  // HIP 5 and older may have it inside.
+  // The runtime of HIP 5 and older may contain hipRTC.
   if (hip.empty() || release_of(hip) <= 5) return {};
   return find_library(machine, hiprtc_names(machine, hip)).empty() ? missing_hiprtc(machine, hip) : Missing{};
 }

@@ -21,7 +21,7 @@ struct Variable {
   bool empty_hides;  // an empty value hides everything; else it counts as not set
 };
 
-// In the order in which they act: HIP's count what the variable of ROCr, below it, has left.
+// In the order in which they act: HIP's variables count only the devices that ROCr's variable leaves visible.
 const std::vector<Variable>& variables() {
   static const std::vector<Variable> all = {{"ROCR_VISIBLE_DEVICES", "AMD", {"hip", "opencl"}, true},
                                             {"HIP_VISIBLE_DEVICES", "AMD", {"hip"}, false},
@@ -36,7 +36,8 @@ bool all_alike(const Devices& devices) {
                      [&](const FoundDevice* one) { return one->name == devices.front()->name; });
 }
 
-// The vendor's GPUs in the order of its runtimes. CUDA puts the fastest first, unless it is told otherwise.
+// The vendor's GPUs in the order in which its runtimes count them. (CUDA counts the fastest first, unless
+// CUDA_DEVICE_ORDER says otherwise.)
 Devices counted(const std::vector<FoundDevice>& devices, const std::string& vendor) {
   Devices gpus;
   for (const FoundDevice& device : devices)
@@ -47,8 +48,8 @@ Devices counted(const std::vector<FoundDevice>& devices, const std::string& vend
   return gpus;
 }
 
-// Which of `gpus` a value shows; none where that cannot be told. Whatever follows what is no device is
-// ignored.
+// The indices of `gpus` that a value shows; nullopt if this cannot be known. Runtimes ignore everything after
+// the first entry that names no device.
 std::optional<std::set<size_t>> shown(const std::string& value, const Devices& gpus, bool order_known) {
   std::set<size_t> all;
   for (const std::string& part : split(value, ',')) {
@@ -62,7 +63,7 @@ std::optional<std::set<size_t>> shown(const std::string& value, const Devices& g
         if (gpus[i]->text("uuid").starts_with(word)) named.push_back(i);
       }
       if (word.starts_with("MIG-")) return std::nullopt;
-      if (named.size() != 1) break;  // none, or not one alone
+      if (named.size() != 1) break;  // no GPU, or several
       all.insert(named.front());
     } else if (word.empty() || end.ptr != word.data() + word.size() || number < 0 ||
                static_cast<size_t>(number) >= gpus.size()) {
@@ -89,14 +90,14 @@ std::vector<Visibility> visibilities(const std::vector<FoundDevice>& devices, co
     const auto value = machine.environment(variable.name);
     if (!value || (value->empty() && !variable.empty_hides)) continue;
     const bool amd = std::string_view(variable.vendor) == "AMD";
-    // HIP reads CUDA's variable only where its own is not set.
+    // HIP reads CUDA's variable only if its own is not set.
     if (amd && std::string_view(variable.name) == "CUDA_VISIBLE_DEVICES" &&
         !machine.environment("HIP_VISIBLE_DEVICES").value_or("").empty())
       continue;
     Visibility one{fmt::format("{}={}", variable.name, *value), variable.name, variable.backends, {}, {}};
     one.devices = counted(devices, variable.vendor);
     if (one.devices.empty()) continue;
-    Devices left;  // by ROCr's variable
+    Devices left;  // the devices that ROCr's variable does not hide
     bool order_known =
         amd || machine.environment("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" || all_alike(one.devices);
     for (const FoundDevice* gpu : one.devices) {
@@ -108,7 +109,7 @@ std::vector<Visibility> visibilities(const std::vector<FoundDevice>& devices, co
     const auto seen = shown(*value, left, order_known);
     for (const FoundDevice* gpu : one.devices) {
       const auto place = std::find(left.begin(), left.end(), gpu);
-      one.visible.push_back(place == left.end() ? Visible::yes  // hidden already, not by this one
+      one.visible.push_back(place == left.end() ? Visible::yes  // hidden already, but not by this variable
                             : !seen             ? Visible::unknown
                             : seen->contains(static_cast<size_t>(place - left.begin())) ? Visible::yes
                                                                                         : Visible::no);

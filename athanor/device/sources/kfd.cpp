@@ -17,7 +17,8 @@ void add_caches(Sighting& seen, const Machine& machine, const std::string& node)
     constexpr uint64_t data = 1;  // a bit of type; other bits are for instructions, CPU and GPU
     const uint64_t level = kfd_value(cache, "level"), size = kfd_value(cache, "size");
     if (size > (1U << 30) || (kfd_value(cache, "type") & data) == 0) continue;
-    // Level 1 is one a compute unit; 2 and 3 are shared, in several parts on large chips.
+    // Each compute unit has its own level 1. Levels 2 and 3 are shared; on large chips they have several
+    // parts.
     int64_t& so_far = kib[level];
     so_far = level == 1 ? std::max(so_far, static_cast<int64_t>(size)) : so_far + static_cast<int64_t>(size);
   }
@@ -54,7 +55,7 @@ Sighting sighting_of(const Machine& machine, const KfdNode& node) {
   for (const std::string& bank : machine.glob(node.folder + "/mem_banks/*/properties")) {
     const auto facts = parse_kfd_properties(machine.read(bank).value_or(""));
     if (const uint64_t heap = kfd_value(facts, "heap_type"); heap != 1 && heap != 2)
-      continue;  // public, private
+      continue;  // only public and private device memory
     memory += kfd_value(facts, "size_in_bytes");
     positive("memory_bus_bits", kfd_value(facts, "width"));
     positive("memory_clock_mhz", kfd_value(facts, "mem_clk_max"));

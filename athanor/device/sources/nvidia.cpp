@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-// Three digits first, then others: neither a kernel's version nor a date.
+// Three digits and a dot first, unlike a kernel's version or a date.
 bool looks_like_nvidia_driver(std::string_view word) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   return word.size() >= 6 && word.size() <= 16 && digit(word[0]) && digit(word[1]) && digit(word[2]) &&

@@ -25,8 +25,8 @@ std::optional<std::string> link_of(const Machine& machine, const std::string& fo
   return fmt::format("{} GT/s x{}", trim(speed->substr(0, speed->find("GT/s"))), *width);
 }
 
-// The folder whose link is that of the slot. Many cards contain a bridge, and the link behind it says nothing
-// about the slot (AMD: always the best; Intel Arc: always 2.5 GT/s x1).
+// The folder with the slot's link. Many cards contain a bridge, and the link behind it says nothing about the
+// slot (AMD: always the best; Intel Arc: always 2.5 GT/s x1).
 std::string slot_side(const Machine& machine, const PciDevice& device) {
   std::string best = device.folder;
   auto place = machine.resolve(device.folder);
@@ -47,7 +47,7 @@ std::string slot_side(const Machine& machine, const PciDevice& device) {
   return best;
 }
 
-// "1: 2219Mhz *" lines: the largest.
+// The largest clock in lines such as "1: 2219Mhz *".
 std::optional<int64_t> largest_clock(const Machine& machine, const std::string& file) {
   std::optional<int64_t> best;
   for (const std::string& line : split(machine.read(file).value_or(""), '\n')) {
@@ -60,8 +60,8 @@ std::optional<int64_t> largest_clock(const Machine& machine, const std::string& 
   return best;
 }
 
-// What amdgpu says of the link of the slot: lines "1: 8.0GT/s, x8 619Mhz *", the one in use marked. Where
-// lines that differ are marked, which is in use is not known.
+// The slot's link by amdgpu: lines "1: 8.0GT/s, x8 619Mhz *", where * marks the one in use. If different
+// lines are marked, the link in use is not known.
 struct DriverLinks {
   std::optional<std::string> now, best;
 };
@@ -90,7 +90,7 @@ DriverLinks driver_links(const Machine& machine, const std::string& file) {
   return links;
 }
 
-// The largest of a part of pp_od_clk_voltage: lines "1: 2735Mhz" below "OD_SCLK:".
+// The largest clock in a part of pp_od_clk_voltage: lines "1: 2735Mhz" below "OD_SCLK:".
 std::optional<int64_t> largest_allowed(const Machine& machine, const std::string& file,
                                        std::string_view part) {
   std::optional<int64_t> best;
@@ -107,7 +107,7 @@ std::optional<int64_t> largest_allowed(const Machine& machine, const std::string
   return best;
 }
 
-// Two files of one driver that both say how fast a clock may be.
+// Adds the largest clock. Two files of the driver report it; if they differ, adds both.
 void add_clock(Sighting& seen, const Machine& machine, const PciDevice& device, const char* property,
                const char* levels, const char* part) {
   const auto by_levels = largest_clock(machine, device.folder + "/" + levels);
@@ -117,7 +117,7 @@ void add_clock(Sighting& seen, const Machine& machine, const PciDevice& device, 
   if (differ || !by_levels) seen.add(property, allowed, differ ? "by pp_od_clk_voltage" : "");
 }
 
-// The graphics core among the parts that the chip lists of itself: hw_id 11.
+// The version of the graphics core (hw_id 11) in the list of parts that the chip reports.
 std::string graphics_core(const Machine& machine, const std::string& folder) {
   const std::string place = folder + "/ip_discovery/die/0/11/0";
   const auto major = machine.read_number(place + "/major"), minor = machine.read_number(place + "/minor"),
@@ -173,7 +173,7 @@ std::vector<Sighting> sightings_of_pci(const Machine& machine) {
     if (!device.driver.empty()) seen.add("kernel_driver", Value(device.driver));
     const std::string slot = slot_side(machine, device);
     const auto link = link_of(machine, slot, "current"), best = link_of(machine, slot, "max");
-    // Every Arc has this link behind its own bridge, so it is none of the slot where that cannot be seen.
+    // Every Arc has this link behind its own bridge. If the bridge cannot be seen, it is not the slot's link.
     const bool inside = device.vendor == intel && slot == device.folder && best == "2.5 GT/s x1";
     seen.add(inside ? "pcie_link_inside" : "pcie_link", link);
     if (!inside) {

@@ -1,5 +1,5 @@
-// A GPU that Windows shows the Linux beside it (WSL 2): /dev/dxg, and no device on a PCI bus. What it is,
-// runtimes tell; without their answers Windows' driver in /usr/lib/wsl/lib tells its maker.
+// A GPU that Windows shares with Linux (WSL 2): /dev/dxg, and no device on a PCI bus. Runtimes report what it
+// is; without their answers, Windows' driver in /usr/lib/wsl/lib tells the vendor.
 #include "athanor/device/sighting.h"
 
 namespace athanor {
