@@ -68,7 +68,7 @@ std::string hint_for(std::errc reason, const fs::path& path, uint64_t needed) {
 /// The file that gets the new content: `path` with symbolic links followed, so that a link stays a link.
 /// Follows links to missing files too; canonical() does not.
 fs::path target_of(fs::path path) {
-  constexpr int most_links = 40;  // as Linux
+  constexpr int most_links = 40;  // as on Linux
   std::error_code failed;
   for (int i = 0; i < most_links && fs::is_symlink(path, failed); ++i)
     path = folder_of(path) / fs::read_symlink(path);  // an absolute link replaces the folder

@@ -11,7 +11,7 @@ struct sqlite3_stmt;
 namespace athanor {
 
 /// Opens or creates a file and its folder; nullptr if this fails, with the reason in `why`. Statements wait
-/// half a second for other processes that write; after one such wait was in vain, they do not wait again.
+/// half a second for other processes that write; after one such wait has failed, they do not wait again.
 /// Close it with close_database().
 sqlite3* open_database(const std::filesystem::path& file, std::string* why = nullptr);
 

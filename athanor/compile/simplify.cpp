@@ -62,7 +62,7 @@ class Simplifier {
   }
   bool is(int id, double value) const { return number(id) == value; }
 
-  // As identity(), but only with the result's type: in mixed precision an operand may have another type.
+  // Like identity(), but only with the result's type: in mixed precision an operand may have another type.
   std::optional<int> identity_of_type(const GraphNode& node) const {
     const auto same = identity(node);
     return same && result_[*same].type == node.type ? same : std::nullopt;

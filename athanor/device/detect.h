@@ -46,10 +46,10 @@ struct BackendUse {
 struct FoundDevice {
   std::string name;  // "AMD Radeon RX 6800 XT"
   std::string kind;  // "cpu", "gpu", "accelerator"
-  /// In WSL: Windows' driver runs it, and it is on no bus here.
+  /// Whether it is a GPU in WSL: Windows' driver runs it, and no PCI bus has it here.
   bool from_windows = false;
   std::vector<BackendUse> backends;
-  /// By name. Numbers end in their unit: _bytes, _mhz, _gb_s (1e9 bytes a second), _tflops.
+  /// By property name. Names of numbers end in the unit: _bytes, _mhz, _gb_s (1e9 bytes a second), _tflops.
   std::map<std::string, Fact> properties;
   /// NVLinks (from NVML), by the PCI address of the GPU or switch at their other end.
   std::map<std::string, int64_t> nvlinks;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int most_links = 40;          // as Linux
+constexpr int most_links = 40;          // as on Linux
 constexpr size_t most_names = 100'000;  // read from a folder
 constexpr size_t log_bytes = size_t{4} << 20;
 

@@ -1,4 +1,4 @@
-// The names that the machine's files give to a PCI device.
+// The names of PCI devices in the machine's files.
 #pragma once
 #include <string>
 

@@ -12,7 +12,7 @@
 namespace athanor {
 namespace {
 
-// Why Athanor does not use a GPU: a variable that hides it, else OpenCL's reason, because OpenCL serves GPUs
+// Why Athanor does not use a GPU: a variable hides it, else OpenCL's reason, because OpenCL serves GPUs
 // of every vendor.
 std::string reason_of(const FoundDevice& gpu) {
   std::string reason;

@@ -80,8 +80,7 @@ void append_words(std::vector<uint64_t>& words, std::string_view text);
 /// The part of a model that something belongs to, shared by its nodes: "layer1.0.conv1". Null: no part.
 using PartName = std::shared_ptr<const std::string>;
 
-/// Where a parameter's gradient is summed up. Shared by the nodes that hold the parameter's successive
-/// values.
+/// Holds the sum of a parameter's gradients. Shared by the nodes that hold the parameter's successive values.
 struct GradSlot;
 
 /// A vertex: an op applied to inputs. Immutable except for its value, which evaluation sets.

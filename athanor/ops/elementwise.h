@@ -26,7 +26,7 @@ Tensor cast(Operand x, DType dtype);
 Tensor add(Operand a, Operand b);
 Tensor sub(Operand a, Operand b);
 Tensor mul(Operand a, Operand b);
-/// The quotient. Integers give f32.
+/// The quotient; f32 for integers.
 Tensor div(Operand a, Operand b);
 /// Quotients rounded towards zero, and rounded down. An integer divided by zero gives 0.
 Tensor trunc_divide(Operand a, Operand b);
@@ -35,13 +35,13 @@ Tensor floor_divide(Operand a, Operand b);
 Tensor mod(Operand a, Operand b);
 /// Python's %; the result has the sign of b.
 Tensor remainder(Operand a, Operand b);
-/// a to the power of b. Integers with an integral exponent b >= 0 stay integers; all others give f32.
+/// a to the power of b. Integers with an integral exponent b >= 0 stay integers; else they become f32.
 Tensor pow(Operand a, Operand b);
 /// NaN if either is NaN. If both are equal, each gets half of the gradient.
 Tensor maximum(Operand a, Operand b);
 Tensor minimum(Operand a, Operand b);
 
-/// Comparisons give bool.
+/// Comparisons. The result is bool.
 Tensor less(Operand a, Operand b);
 Tensor less_equal(Operand a, Operand b);
 Tensor greater(Operand a, Operand b);

@@ -10,8 +10,8 @@
 
 namespace athanor {
 
-/// As NumPy: [..., M, K] x [..., K, N] -> [..., M, N], leading axes broadcast; a vector is a row on the left,
-/// a column on the right, and its axis is dropped from the result.
+/// The product as in NumPy: [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast. A vector is a
+/// row on the left and a column on the right, and its axis is dropped from the result.
 Tensor matmul(Operand a, Operand b);
 /// [B, M, K] x [B, K, N] -> [B, M, N]; no broadcasting.
 Tensor batch_matmul(Operand a, Operand b);

@@ -142,7 +142,7 @@ Tensor random_integers(const Shape& shape, int64_t low, int64_t high, Generator&
   check(low < high && high - low <= (int64_t{1} << 24), "random_integers",
         fmt::format("the range [{}, {})", low, high), "It has 1 to 2^24 integers", where);
   const Tensor scaled = draw(next_key(generator, device), shape) * static_cast<double>(high - low);
-  // Rounding in f32 may give high itself.
+  // Rounding in f32 may result in high itself.
   return minimum(cast(scaled, DType::i64) + low, high - 1);
 }
 

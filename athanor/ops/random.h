@@ -38,7 +38,7 @@ void manual_seed(uint64_t seed);
 // All functions throw Error(value) for an impossible range, deviation or probability, and Error(dtype) for an
 // integer dtype if floats are drawn.
 
-/// f32 (or `dtype`) uniform in [low, high). Rounding to the dtype can give high itself.
+/// f32 (or `dtype`) uniform in [low, high). Rounding to the dtype may result in high itself.
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, DType dtype = DType::f32,
                Generator& generator = default_generator(), Device device = {},
                std::source_location where = std::source_location::current());

@@ -20,9 +20,9 @@ struct Axes {
   Axes(Ints axes) : list(std::move(axes)) {}
 };
 
-/// The sum. Bool and integers give i64. The sum of no elements is 0.
+/// The sum; i64 for integers and bool. The sum of no elements is 0.
 Tensor sum(Operand x, const Axes& axes = {}, bool keep_dims = false);
-/// The mean. Integers and bool give f32.
+/// The mean; f32 for integers and bool.
 Tensor mean(Operand x, const Axes& axes = {}, bool keep_dims = false);
 /// The variance, in two passes, divided by (n - correction). A correction of 1 estimates it from a sample; 0
 /// is the variance of the values themselves.
@@ -50,7 +50,7 @@ struct Moments {
 };
 Moments moments(Operand x, const Axes& axes = {});
 
-/// Running sums along an axis. Bool and narrow integers give i64.
+/// Running sums along an axis; i64 for integers and bool.
 Tensor cumsum(Operand x, int axis);
 
 /// Sorts stably. NaN comes last (first if descending).
