@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// After this many failures, a device will hardly give more results.
+// After this many failures, a device is unlikely to give more results.
 constexpr int most_failures = 3;
 
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }

@@ -1,5 +1,5 @@
-// Measuring and testing in child processes. If a device hangs or its driver crashes, only the rest of its own
-// work is lost, and nothing of other devices.
+// Measuring and testing in child processes. If a device hangs or its driver crashes, only the rest of this
+// device's work is lost.
 #pragma once
 #include <string>
 #include <vector>

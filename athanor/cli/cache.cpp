@@ -17,12 +17,13 @@
 namespace athanor::cli {
 namespace {
 
-// A kernel that was compiled beside training when the program ended. It is tried once more
-// (runtime/background_compiler.h).
+// Whether this is a kernel that was being compiled beside training when the program ended. It is tried once
+// more (runtime/background_compiler.h).
 bool is_of_background(const KernelCache::Entry& entry) { return entry.key.starts_with("background|"); }
 
-// The device with what its results hold for ("AMD EPYC, 2 cores (avx2, 2, 2.6.3)"), and what was asked of it:
-// the last of a key's parts, which '|' separates; of an examination Athanor's version and its sources' hash.
+// Splits a key at '|' into the device with the conditions of its results ("AMD EPYC, 2 cores (avx2, 2,
+// 2.6.3)"), and the question, which is the key's last part; for an examination the question is Athanor's
+// version and its sources' hash.
 std::pair<std::string, std::string> split_key(const KernelCache::Entry& entry) {
   std::vector<std::string> parts = split(entry.key, '|');
   if (is_of_background(entry)) parts.erase(parts.begin());
@@ -73,7 +74,7 @@ int list(bool json) {
     return 0;
   }
   int64_t winners = 0, marked = 0, binaries = 0, bytes = 0;
-  std::vector<std::pair<std::string, std::string>> devices;  // with what is known of each
+  std::vector<std::pair<std::string, std::string>> devices;  // with what is known about each
   for (const auto& e : entries) {
     if (e.kind == "binary") {
       ++binaries;

@@ -11,7 +11,7 @@
 namespace athanor::cli {
 namespace {
 
-// CLI11 shows what a validator takes as "{a,b,c}" behind the type's name.
+// CLI11 shows the values that a validator accepts as "{a,b,c}" behind the type's name.
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t open = type.find('{'), close = type.find('}', open);
@@ -55,7 +55,7 @@ CommandFacts facts_of(const CLI::App& app, std::vector<std::string> path) {
       facts.words.back().names.clear();
     }
   }
-  // What is in no group is for the program itself.
+  // A command without a group is only for the program itself.
   for (const CLI::App* sub :
        app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); })) {
     std::vector<std::string> longer = facts.path;

@@ -12,9 +12,9 @@ class Option;
 namespace athanor::cli {
 
 struct OptionFacts {
-  std::vector<std::string> names;    // "-h", "--help"; {} for what is given without a name
+  std::vector<std::string> names;    // "-h", "--help"; {} for a word without a name
   std::string value;                 // "N", "NAME|DIR"; "" for a flag
-  std::vector<std::string> choices;  // what the value may be, as far as that is known
+  std::vector<std::string> choices;  // the values that it may have, as far as they are known
   bool files = false;                // whether it may be a file or a folder
   std::string help;
 };
@@ -22,8 +22,8 @@ struct OptionFacts {
 struct CommandFacts {
   std::vector<std::string> path;  // {"kernels", "dump"}; {} for the program itself
   std::string help, footer;
-  std::vector<OptionFacts> options;  // those with names
-  std::vector<OptionFacts> words;    // those without
+  std::vector<OptionFacts> options;  // options with names
+  std::vector<OptionFacts> words;    // words without names
   std::vector<CommandFacts> commands;
 };
 
@@ -35,10 +35,10 @@ std::vector<const CommandFacts*> all_commands(const CommandFacts& program);
 /// "kernels dump", with `separator` between the words.
 std::string path_text(const CommandFacts& command, const char* separator);
 
-/// Notes what an option's value may be, for completion. The value is checked where it is read.
+/// Records the values that an option may have, for completion. The value is checked where it is read.
 CLI::Option* suggest(CLI::Option* option, const std::vector<std::string>& choices);
 
-/// What --device takes on any machine: "auto", "gpu", and the first device of each backend.
+/// The values of --device on any machine: "auto", "gpu", and the first device of each backend.
 std::vector<std::string> device_words();
 /// The same for its help: "auto, gpu, cpu, cuda:0, ...".
 std::string device_help();

@@ -9,7 +9,7 @@ namespace athanor::cli {
 
 /// From now on compilers that cannot work in several threads work in processes of this program.
 void compile_kernels_apart();
-/// The hidden command `compile-kernels COMPILER TARGET`: what those run.
+/// The hidden command `compile-kernels COMPILER TARGET`, which those processes run.
 void add_compile_kernels(CLI::App& program);
 
 }  // namespace athanor::cli

@@ -49,7 +49,7 @@ std::string bash_values(const CommandFacts& command) {
 
 // ---- zsh ----
 
-/// A description inside of "[...]" of a specification in single quotes.
+/// A description inside the "[...]" of a specification in single quotes.
 std::string zsh_text(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
@@ -128,7 +128,7 @@ std::string fish_rules(const CommandFacts& command) {
 
 // ---- the manual page ----
 
-/// Text in which nothing is a request or an escape.
+/// Escapes text, so that nothing in it is a request or an escape.
 std::string roff(const std::string& text) {
   std::string escaped = replaced(replaced(text, "\\", "\\e"), "-", "\\-");
   for (const char first : {'.', '\''})

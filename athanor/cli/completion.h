@@ -9,7 +9,7 @@ namespace athanor::cli {
 std::string bash_completion(const CommandFacts& program);
 std::string zsh_completion(const CommandFacts& program);
 std::string fish_completion(const CommandFacts& program);
-/// In roff, for section 1.
+/// The manual page in roff, for section 1.
 std::string manual_page(const CommandFacts& program);
 
 }  // namespace athanor::cli

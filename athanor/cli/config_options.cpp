@@ -39,7 +39,7 @@ class OptionTable {
   OptionTable& step(const char* name, T& value, const char* type, const std::string& text) {
     return keep(add(name, value, text), type);
   }
-  /// One that decides anything else about a run.
+  /// An option that decides something else about a run.
   template <class T>
   OptionTable& run(const char* name, T& value, const char* type, const std::string& text) {
     added_ = nullptr;
@@ -48,7 +48,7 @@ class OptionTable {
   OptionTable& bytes(const char* name, int64_t& value, const std::string& text) {
     return keep(add_bytes(command_, name, value, text), "SIZE");
   }
-  /// What the option that was just added may be.
+  /// The values that the option that was just added may have.
   void of(const std::vector<std::string>& choices) {
     if (added_ != nullptr) suggest(added_, choices);
   }
@@ -74,7 +74,7 @@ class OptionTable {
   CLI::Option* added_ = nullptr;
 };
 
-// Without --model and --task. `otherwise`: for images.
+// The model without --model and --task. `otherwise`: for images.
 std::string model_for(DataKind kind, const std::string& otherwise) {
   switch (kind) {
     case DataKind::table:

@@ -32,13 +32,13 @@ using nlohmann::ordered_json;
 struct DataCommandOptions {
   std::string target;
   std::string task = "auto", path, augment = "standard", sheet, tokenizer;
-  double validation = 0.1;  // of texts
+  double validation = 0.1;  // for texts
   int64_t image_size = 0, workers = 0;
   uint64_t seed = 0;
   bool whole = false, json = false;
 };
 
-/// Both splits, and what they hold.
+/// Both splits, and surveys of them.
 struct OpenedData {
   std::shared_ptr<const Dataset> train, test;
   SplitSurvey train_survey, test_survey;
@@ -151,7 +151,7 @@ void print_classes(const OpenedData& data) {
   if (classes > shown) std::cout << fmt::format("... and {} more: --json lists all\n", classes - shown);
 }
 
-/// The classes of pixels, with their shares of the masks that were read.
+/// Prints the classes of pixels, with their shares of the masks that were read.
 void print_pixels(const OpenedData& data) {
   const ExampleSpec& spec = data.train->spec();
   const auto share = [&](const SplitSurvey& split, int64_t pixels) {

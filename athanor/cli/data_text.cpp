@@ -34,7 +34,8 @@ std::vector<TokenCount> counted(const SplitText& text, int64_t vocabulary) {
   return all;
 }
 
-/// Text with what a terminal does not show as \n or \x1b; a single byte of a longer character too.
+/// Text in which characters that a terminal does not show, and single bytes of longer ones, are written as \n
+/// or \x1b.
 std::string shown(const std::string& text, bool keep_lines) {
   std::string result;
   for (const char letter : text) {

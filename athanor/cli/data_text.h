@@ -1,4 +1,4 @@
-// What is in a text, for athanor data.
+// The contents of a text, for athanor data.
 #pragma once
 #include <string>
 

@@ -39,7 +39,7 @@ bool is_asked(const DetectOptions& options, const BackendUse& use) {
   return use.usable && (options.device.empty() || options.device == use.device);
 }
 
-// A name that no device has would leave nothing to measure, without a word.
+// Throws for an unknown name, because with it nothing would be measured, without a message.
 void know_device(const Detection& found, const std::string& name) {
   std::vector<std::string> names;
   for (const FoundDevice& device : found.devices)

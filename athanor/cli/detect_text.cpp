@@ -23,7 +23,7 @@ class DetectStyle {
   std::string row(const std::string& title, const std::string& text) const {
     return fmt::format("  {:<{}} {}\n", title, name_width, wrapped(text, columns_ - behind, behind));
   }
-  /// A name and where it is; that in a line of its own where both do not fit.
+  /// A name and a place; the place in a line of its own if both do not fit.
   std::string head(const std::string& name, const std::string& where) const {
     const bool fits = text_columns(name) + 2 + text_columns(where) <= columns_;
     return fmt::format("{}{}{}\n", bold(wrapped(name, columns_, 0)), fits ? "  " : "\n  ", where);

@@ -1,4 +1,4 @@
-// What was detected, for people.
+// The results of detection, for people.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace athanor::cli {
 
-/// A paragraph for each device. Without `all`, only what most people need, and always what sources disagree
-/// about.
+/// A paragraph for each device. Without `all`, only what most people need, and everything that sources
+/// disagree about.
 std::string describe(const Detection& detection, const Screen& screen, int columns, bool all);
 /// Devices that Athanor refuses; "" for none.
 std::string describe(const std::vector<FailedExamination>& failed, const Screen& screen, int columns);

@@ -85,9 +85,9 @@ int plan(const DoctorOptions& options, const Facts& facts, const Style& style) {
   return made.broken() == nullptr ? 0 : 1;
 }
 
-// Whether a fix that somebody tried by hand has helped: what doctor learns from. That a check holds says so
-// only where it was seen to fail on this kind of machine: without its device, and where nothing was wrong,
-// every fix would have "worked". A check that another cause keeps from holding says nothing.
+// Records whether a fix that somebody tried by hand has helped: doctor learns from this. A check that holds
+// shows that only if it was seen to fail on this kind of machine: without its device, and if nothing was
+// wrong, every fix would have "worked". A check that another cause keeps from holding shows nothing.
 void note_outcome(const DoctorOptions& options, const Diagnosis& diagnosis, Records& records) {
   if (options.only.size() != 1)
     throw Error(ErrorCode::usage, "which check was it for?", "--tried", "Name it: --only CHECK --tried FIX");
@@ -204,7 +204,7 @@ int export_bundle(const DoctorOptions& options) {
   return 0;
 }
 
-// What is wrong with the file that was named is wrong with the command line.
+// An error in the named file is an error of the command line.
 void use_data(const std::string& file) {
   try {
     Compatibility::use(file);

@@ -10,12 +10,12 @@
 namespace athanor::cli {
 
 /// On a terminal, one line that is overwritten, and removed when the work is done. Elsewhere, depending on
-/// `Elsewhere`: a line for each thing, and one now and then that says how far it is; or one now and then, so
-/// that short work prints nothing; or nothing.
+/// `Elsewhere`: a line for each new thing, and now and then a line with its progress; or only a line now and
+/// then, so that short work prints nothing; or nothing.
 class Doing {
  public:
   enum class Elsewhere { lines, now_and_then, nothing };
-  /// `work`: what all of it is, "measuring".
+  /// `work`: a name for all of it, such as "measuring".
   explicit Doing(std::string work, Elsewhere elsewhere = Elsewhere::lines);
   ~Doing();
   Doing(const Doing&) = delete;
@@ -30,7 +30,7 @@ class Doing {
   std::optional<Throttle> lines_;           // elsewhere
 };
 
-/// Shows what a device, a compiler or the tuner makes the program wait for.
+/// Shows the waits that a device, a compiler or the tuner reports.
 ScopedWaitListener shown_as(Doing& doing);
 
 }  // namespace athanor::cli

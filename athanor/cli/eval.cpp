@@ -97,7 +97,8 @@ std::string result_line(const Task& task, const std::string& data, const TestRes
   return fmt::format("{}{} ({}), mean loss {:.4f}\n", words.figure, words.rest, data, sum.mean_loss());
 }
 
-/// The dataset's test images, or the text that was held back; of another text, all of it.
+/// The task of testing on the dataset's test images or on the text that was held back; if --data names
+/// another text, on all of it.
 std::unique_ptr<const Task> task_of(const TrainedModel& trained, const EvalOptions& options,
                                     const std::string& data) {
   if (nn::is_language_model(trained.config.model)) {

@@ -21,15 +21,15 @@
 namespace athanor::cli {
 namespace {
 
-// Seconds without a word after which a device counts as hung: within a part, kernels are compiled.
+// A device counts as hung after this many seconds without a message: within a part, kernels are compiled.
 constexpr double patience = 300;
 
-// What a driver says need not be UTF-8.
+// A driver's messages need not be UTF-8.
 void tell(const nlohmann::ordered_json& json) {
   std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
 }
 
-// What further processes say of a device, each of which examines some parts.
+// The verdict of further processes on a device, each of which examines some parts.
 class Verdict {
  public:
   Verdict(Device device, size_t parts)
@@ -45,7 +45,7 @@ class Verdict {
     bool answered = false;
     const auto heard = [&](const std::string& line) {
       const auto said = nlohmann::json::parse(line, nullptr, false);
-      if (!said.is_object()) return;  // a driver talks
+      if (!said.is_object()) return;  // output of a driver
       const std::scoped_lock lock(mutex_);
       if (said.contains("part")) {
         if (!verdict_.right()) throw RefusedAlready();
@@ -68,7 +68,7 @@ class Verdict {
       return;  // the child ends here
     }
     if (answered) return;
-    // What the program itself says is no word on the device: too little memory, say.
+    // An error of the program itself, such as too little memory, says nothing about the device.
     if (!error.empty()) throw Error(ErrorCode::device, error);
     const std::scoped_lock lock(mutex_);
     verdict_.wrong.push_back(fmt::format("the program that examined it {} while {}", answer.problem, part));
@@ -89,7 +89,7 @@ class Verdict {
   Examination verdict_;
 };
 
-// Where a process compiles one kernel at a time, one for each core examines some of the parts.
+// If a process compiles only one kernel at a time, there is one process for each core, for some of the parts.
 Examination verdict_of_children(Device device) {
   const bool one = backend_of(device).compiles_side_by_side(device.index);
   const auto groups = examination_groups(one ? 1 : std::thread::hardware_concurrency());

@@ -1,4 +1,4 @@
-// Examining devices from the program: apart, so that a driver that crashes or hangs is an answer.
+// Examining devices from the program: in other processes, so that a crash or a hang of a driver is a result.
 #pragma once
 #include <string>
 
@@ -10,9 +10,9 @@ class App;
 
 namespace athanor::cli {
 
-/// From now on a device is examined by further runs of this program, and standard error says how far they
-/// are. Where a process compiles one kernel at a time, there is one for each core. (A copy of this process
-/// would not do: drivers have threads, which copies lack.)
+/// From now on a device is examined by further runs of this program, and standard error shows their progress.
+/// If a process compiles one kernel at a time, there is one run for each core. (A copy of this process would
+/// not do: drivers have threads, which copies lack.)
 void examine_devices_apart();
 
 /// Adds `trust` to a summary if its numbers may be wrong (trust_note()).

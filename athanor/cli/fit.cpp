@@ -49,7 +49,7 @@ struct FitResult {
   std::optional<FitPoint> advised;
 };
 
-/// What steps took when they were run.
+/// The results of steps that were run.
 struct Checked {
   int64_t peak = 0;                 // of the device's storage
   std::optional<int64_t> resident;  // on the CPU: what the process grew by
@@ -64,7 +64,7 @@ std::string name_of(const FitPoint& point) {
   return name;
 }
 
-/// The precisions to compare: what was asked for, or f32 and bf16 where the device computes in it.
+/// The precisions to compare: the one that was asked for, or f32 and, if the device computes in it, bf16.
 std::vector<Precision> precisions_of(const FitOptions& options, Device device, bool was_given) {
   const Precision asked = parse_precision(options.step.config.precision);
   if (was_given) return {asked};
@@ -76,17 +76,17 @@ std::vector<Precision> precisions_of(const FitOptions& options, Device device, b
   }
 }
 
-/// The examples of the data to train on, as far as they are known.
+/// The number of examples in the training data, if it is known.
 std::optional<int64_t> training_examples(const ModelStepOptions& options, const StepExamples& examples) {
   if (examples.count || !is_of_default_data(options.config, examples.spec)) return examples.count;
   try {
     return open_dataset(options.config.data, Split::train)->size();
   } catch (const Error&) {
-    return std::nullopt;  // it is not here
+    return std::nullopt;  // the data is not here
   }
 }
 
-/// What the table and the chart show of a precision.
+/// Adds a precision's rows of the table and lines of the chart.
 void look_at(Fitter& fitter, Precision precision, int64_t parts, int64_t asked, FitResult& result) {
   const std::string name(to_string(precision));
   const auto plain = fitter.largest({.parts = parts, .precision = precision});
@@ -129,8 +129,8 @@ void look_at(Fitter& fitter, Precision precision, int64_t parts, int64_t asked, 
   if (parted.points.size() > 1) result.series.push_back(std::move(parted));
 }
 
-/// The fastest way to compute the batch that was asked for; else the largest power of two of which all is
-/// kept, in f32.
+/// The fastest way to compute the batch that was asked for; otherwise, in f32, the largest power of two of
+/// which everything is kept.
 std::optional<FitPoint> advice(const FitOptions& options, const std::vector<FitPoint>& points) {
   std::optional<FitPoint> best;
   for (const FitPoint& point : points) {
@@ -187,10 +187,9 @@ nlohmann::ordered_json json_of(const FitPoint& point, bool knows_times) {
   return json;
 }
 
-/// Peak memory of some steps: the most that the device's storage held at one time. On the CPU also what the
-/// process then had in RAM beyond what it had before, its storage not counted: libraries take memory too.
-/// Without the first step, for compiling its plans and checking their kernels take memory that later steps do
-/// not.
+/// Peak memory of some steps: the most that the device's storage held at one time. On the CPU also the growth
+/// of the process's RAM, without that storage: libraries take memory too. The first step is left out, because
+/// compiling its plans and checking their kernels take memory that later steps do not.
 Checked measure_steps(StepPlanner& planner, const FitPoint& point, int64_t limit, Device device) {
   clear_plan_cache();
   release_arenas();  // of larger plans

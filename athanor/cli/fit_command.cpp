@@ -12,12 +12,12 @@
 namespace athanor::cli {
 namespace {
 
-// What people look for first.
+// The fields that people look for first.
 const std::vector<std::string> leading_fields{"model",      "data",        "context",   "device",
                                               "optimizer",  "batch_size",  "precision", "offload",
                                               "accumulate", "memory_limit"};
 
-/// As the command line takes it; rounded down.
+/// A size as the command line takes it, rounded down.
 std::string bytes_option(int64_t bytes) {
   constexpr int64_t kibi = 1 << 10, mebi = 1 << 20;
   if (bytes < 16 * mebi) return fmt::format("{}KiB", bytes / kibi);
@@ -30,7 +30,7 @@ std::string data_option(const ModelStepOptions& options, const ExampleSpec& spec
   return is_of_default_data(options.config, spec) ? options.config.data : "DIR";
 }
 
-/// An argument that a shell takes as it is.
+/// An argument, quoted if a shell would not take it as it is.
 std::string quoted(const std::string& text) {
   const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,+=@%";
   if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;

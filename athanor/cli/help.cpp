@@ -39,7 +39,7 @@ std::string WrappedHelp::make_help(const CLI::App* app, std::string name, CLI::A
   return join(lines, "\n");
 }
 
-// What has no name is shown without its type: the usage says already whether it is required.
+// Arguments without a name are shown without their type: the usage already shows whether they are required.
 std::string WrappedHelp::make_option_opts(const CLI::Option* option) const {
   const bool bare = option->get_positional() && !option->nonpositional() && option->get_option_text().empty();
   return bare ? std::string() : Formatter::make_option_opts(option);

@@ -57,7 +57,7 @@ std::vector<int64_t> buffer_bytes(const Plan& plan, const PlanStep& step) {
 
 std::string files(size_t count) { return fmt::format("{} file{}", count, count == 1 ? "" : "s"); }
 
-/// What stands in a folder beside what a dump writes.
+/// The files in a folder other than those of the dump to be written.
 struct OlderDump {
   std::vector<std::string> ours;  // files that an older dump wrote, by its launches.json
   std::vector<std::string> others;
@@ -94,7 +94,7 @@ OlderDump older_dump(const std::filesystem::path& folder) {
   return found;
 }
 
-/// What the kernels of a dump take of a device, as its driver counts.
+/// The resources that a dump's kernels take of a device, as its driver counts them.
 struct Takes {
   size_t told = 0, spilled = 0;
   int least_registers = 0, most_registers = 0;
@@ -120,13 +120,13 @@ struct Takes {
   }
 };
 
-/// What the device's driver says of each launch; {} where it does not.
+/// What the device's driver reports for each launch; {} if it does not.
 std::vector<KernelResources> resources_of(Device device, const GpuCandidate& generated) {
   const auto access = gpu_access(device);
   return access && access->resources ? access->resources(generated) : std::vector<KernelResources>();
 }
 
-// The target, which an architecture says too; and the offline device becomes one of that architecture.
+// The target, which an architecture also determines; the offline device becomes one of that architecture.
 const GpuTargetName& take_target(const DumpOptions& options) {
   if (options.architecture.empty())
     return options.target.empty() ? gpu_targets().front() : target_named(options.target);
@@ -145,7 +145,7 @@ const GpuTargetName& take_target(const DumpOptions& options) {
   return name_of(*target);
 }
 
-// Whether kernels by matrix units can be among them.
+// A note on whether the kernels can use matrix units.
 std::string about_matrix_units(const DumpOptions& options, const GpuTargetName& target) {
   if (options.step.config.device != offline || !target.by_architecture) return {};
   if (options.architecture.empty())

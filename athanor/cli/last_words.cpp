@@ -28,8 +28,8 @@ Error as_error(const std::exception& error) {
 }
 
 #ifdef __linux__
-// Constructors of libraries and of ours allocate before main() runs. Then nothing may be allocated, and
-// std::cout is not there yet.
+// Constructors of libraries and of Athanor allocate before main() runs. If that fails, nothing may be
+// allocated, and std::cout does not exist yet.
 [[noreturn]] void say_that_starting_failed() {
   try {
     if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
@@ -48,7 +48,7 @@ Error as_error(const std::exception& error) {
   std::_Exit(1);
 }
 
-// The loader calls these before any constructor, of libraries too.
+// The loader calls these before any constructor, including those of libraries.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const first_of_all)() = [] {
   std::set_terminate(say_that_starting_failed);
 };

@@ -4,7 +4,7 @@
 
 namespace athanor::cli {
 
-/// Prints an exception's message to standard error; gives the program's exit code for it.
+/// Prints an exception's message to standard error; returns the program's exit code for it.
 int complain(const std::exception& error);
 
 /// From now on a message is printed when something ends the program: an exception in another thread, or a

@@ -45,7 +45,7 @@ int run(int argc, char** argv) {
   athanor::cli::examine_devices_apart();
   athanor::cli::add_compile_kernels(program);
   athanor::cli::compile_kernels_apart();
-  // Last, for commands take over what their parent's footer is when they are added.
+  // Last, because commands take over their parent's footer when they are added.
   program.footer("'athanor COMMAND --help' describes a command. To start: athanor train");
   try {
     program.parse(argc, argv);

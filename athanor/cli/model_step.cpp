@@ -22,7 +22,8 @@ namespace {
 
 constexpr int64_t largest_extent = 1 << 20;
 
-/// What was not given is as 'athanor train' has it of this model and task: others have another optimizer.
+/// Options that were not given are those of 'athanor train' for this model and task: some have another
+/// optimizer.
 void take_defaults(const CLI::App& command, ModelStepOptions& options) {
   at_least_one(command, {"--classes"});
   options.given = given_fields(command, options);
@@ -30,7 +31,7 @@ void take_defaults(const CLI::App& command, ModelStepOptions& options) {
   options.config = with_fields(defaults_of(options.given, before, false), options.given);
   if (!options.given.contains("device")) options.config.device = before.device;  // the command's own default
   options.config.batch_may_shrink = !options.given.contains("batch_size");
-  // Of no effect on a step, and not to be read for it.
+  // These have no effect on a step, so their files are not read.
   options.config.init.clear();
   options.config.choices.clear();
 }

@@ -27,25 +27,25 @@ struct ModelStepOptions : ConfigOptions {
   nlohmann::json given = nlohmann::json::object();
 };
 
-/// train's options that decide what a step is, --input and --classes. When the command line is read, all
-/// fields of the options have values.
+/// train's options that decide what a step is, and --input and --classes. When the command line has been
+/// read, all fields of the options have values.
 void add_step_options(CLI::App& command, ModelStepOptions& options, const std::string& device_help = {});
 
 /// The examples that the options ask for: those of a dataset, or made up.
 struct StepExamples {
   ExampleSpec spec;
-  std::optional<int64_t> count;  // to train on, of a dataset
+  std::optional<int64_t> count;  // to train on, for a dataset
 };
 /// Checks the options, and applies them to compile_options(). Throws Error(usage) for options that make no
 /// sense, and what opening the data throws.
 StepExamples examples_of(const ModelStepOptions& options);
 
-/// A model on a device, which a run with these options would train.
+/// The model on a device that a run with these options would train.
 class ModelStep {
  public:
   /// Throws Error(usage) for options that make no sense.
   ModelStep(const ModelStepOptions& options, Device device);
-  /// The plan of a training step, with --accumulate of its last part, or of the forward pass. Batches of any
+  /// The plan of a training step (with --accumulate, of its last part) or of the forward pass. Batches of any
   /// size can be looked at, because there is no data.
   std::shared_ptr<const Plan> plan();
   /// The default, unless the data has fewer examples.

@@ -15,7 +15,7 @@ namespace athanor::cli {
 int64_t whole_number(std::string_view text, const std::string& option);
 uint64_t natural_number(std::string_view text, const std::string& option);
 double finite_number(std::string_view text, const std::string& option);
-/// Several, with any of the separators between them.
+/// Several numbers, with any of the separators between them.
 std::vector<int64_t> whole_numbers(std::string_view text, std::string_view separators,
                                    const std::string& option, const std::string& hint);
 
@@ -24,7 +24,7 @@ CLI::Option* add_number(CLI::App& command, const std::string& name, uint64_t& va
 CLI::Option* add_number(CLI::App& command, const std::string& name, std::optional<double>& value,
                         const std::string& text);
 CLI::Option* add_number(CLI::App& command, const std::string& name, double& value, const std::string& text);
-/// Several, separated by commas.
+/// Several numbers, separated by commas.
 CLI::Option* add_numbers(CLI::App& command, const std::string& name, std::vector<int64_t>& values,
                          const std::string& text);
 /// A size: "2GiB", "512MiB" (parse_bytes); above 0.
@@ -32,8 +32,8 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, int64_t& valu
 /// A time, above 0 and at most eleven days.
 CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& value, const std::string& text);
 
-/// Throws Error(usage) when one of these options was given less than 1: their default is something else, for
-/// which 0 stands inside the program.
+/// Throws Error(usage) if one of these options was given less than 1: inside the program 0 means their
+/// default, which is no number.
 void at_least_one(const CLI::App& command, std::initializer_list<const char*> options);
 
 }  // namespace athanor::cli

@@ -5,8 +5,8 @@
 
 namespace athanor::cli {
 
-/// While it lives, std::cout writes through it. What goes wrong (a full disk) is kept, and what comes after
-/// it is dropped. Single writes are not checked, so finish() reports it at the end.
+/// While it lives, std::cout writes through it. The first failed write (a full disk) is kept, and later
+/// output is dropped. Single writes are not checked, so finish() reports it at the end.
 class CheckedOutput : public std::streambuf {
  public:
   CheckedOutput();
@@ -14,8 +14,8 @@ class CheckedOutput : public std::streambuf {
   CheckedOutput(const CheckedOutput&) = delete;
   CheckedOutput& operator=(const CheckedOutput&) = delete;
 
-  /// Writes what is left. `exit_code`, or `failed` with a message on standard error when something was lost
-  /// and it is 0.
+  /// Writes what is left. Returns `exit_code`; but if it is 0 and output was lost, prints a message to
+  /// standard error and returns `failed`.
   int finish(int exit_code, int failed = 1);
 
  protected:

@@ -45,7 +45,7 @@ struct Predicted {
   std::string problem;         // why there are none
 };
 
-/// One that cannot be read says so, and costs the others nothing.
+/// An image that cannot be read has a `problem`, and does not stop the others.
 Predicted read_picture(const std::string& file, const ExampleSpec& spec, bool invert) {
   Predicted picture{.file = file, .input = {}, .results = {}, .problem = {}};
   try {
@@ -78,7 +78,7 @@ void read_number_rows(const std::string& file, const ExampleSpec& spec, std::vec
   }
 }
 
-/// Each row of a table is what an image is to other models.
+/// Reads the rows of a table, each of which is an input, as an image is for other models.
 void read_rows(const std::string& file, const ExampleSpec& spec, std::vector<Predicted>& rows) {
   try {
     const CsvTable table = read_csv(file);
@@ -183,7 +183,7 @@ int predict(const PredictOptions& options) {
     else
       read_rows(file, trained.data, pictures);
   }
-  compile_options().deterministic = true;  // timing kernels would take longer than a few images do
+  compile_options().deterministic = true;  // timing kernels would take longer than a few images
   {
     Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
     const ScopedWaitListener waits = shown_as(doing);
@@ -198,7 +198,7 @@ int predict(const PredictOptions& options) {
     if (!picture.problem.empty()) std::cerr << "athanor: error: " << picture.problem << '\n';
   const int exit_code = std::ranges::all_of(pictures, &std::string::empty, &Predicted::problem) ? 0 : 1;
   if (options.json) return exit_code;
-  // A photograph of a thing on white paper is the first that many will try.
+  // A photograph of a thing on white paper is what many people try first.
   const bool dark_training = trained.data.columns.empty() && trained.data.normalization.mean.front() < 0.4F;
   if (dark_training && std::ranges::any_of(pictures, &Predicted::light))
     std::cerr << "athanor: note: the training images are light on dark, and these look dark on light: try "

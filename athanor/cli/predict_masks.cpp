@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Masked {
-  std::string file, mask, problem;  // the image; what was written; why nothing was
-  std::vector<int64_t> pixels;      // of each class
+  std::string file, mask, problem;  // the image; the written file; why there is none
+  std::vector<int64_t> pixels;      // the number in each class
 };
 
 fs::path mask_path(const fs::path& picture, const MaskOptions& options) {
@@ -34,7 +34,7 @@ fs::path mask_path(const fs::path& picture, const MaskOptions& options) {
   return options.out.ends_with(".png") ? fs::path(options.out) : fs::path(options.out) / name;
 }
 
-/// The whole image, scaled, as the model takes it.
+/// The whole image, scaled to the model's input.
 HostArray whole_input(const HostArray& picture, const ExampleSpec& spec, bool invert) {
   Picture made = resample(picture, {0, 0, picture.shape[0], picture.shape[1]}, spec.input[0], spec.input[1],
                           spec.input[2]);
@@ -126,7 +126,7 @@ int predict_masks(const TrainedModel& trained, const MaskOptions& options) {
     fs::create_directories(options.out, failed);
     if (failed) throw file_error("create", options.out, failed);
   }
-  compile_options().deterministic = true;  // timing kernels would take longer than a few images do
+  compile_options().deterministic = true;  // timing kernels would take longer than a few images
   std::vector<Masked> all;
   {
     Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);

@@ -1,4 +1,4 @@
-// athanor predict, of models that give each pixel a class.
+// athanor predict, for models that predict a class for each pixel.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ struct MaskOptions {
   bool invert = false, json = false;
 };
 
-/// Writes a mask for each image, of its size, and prints which share each class has. The exit code.
+/// Writes a mask of the same size for each image, and prints the share of each class. Returns the exit code.
 int predict_masks(const TrainedModel& trained, const MaskOptions& options);
 
 }  // namespace athanor::cli

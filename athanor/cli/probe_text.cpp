@@ -33,7 +33,7 @@ Title title_of(const std::string& property) {
   return found == std::end(titles) ? Title{property.c_str(), property.c_str(), ""} : *found;
 }
 
-// Three digits.
+// The value with three digits.
 std::string number(double value) {
   return fmt::format("{:.{}f}", value, value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3);
 }

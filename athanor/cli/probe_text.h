@@ -30,8 +30,8 @@ struct MemoryTest {
   bool json = false;
 };
 
-/// Tests the memory of devices and prints the results. The exit code: 0, or 1 if a word was wrong or a device
-/// could not be tested. The host's memory is tested once, by the CPU backend.
+/// Tests the memory of devices and prints the results. Returns the exit code: 0, or 1 if a word was wrong or
+/// a device could not be tested. The host's memory is tested once, by the CPU backend.
 int test_memories(const Detection& found, const MemoryTest& test);
 
 }  // namespace athanor::cli

@@ -14,7 +14,7 @@ Machine recorded_machine(const std::string& root) {
     throw Error(ErrorCode::io, "there is no such folder", root, "Give one with a recorded machine");
   Machine machine(root);
   const auto has = [&](const char* name) { return std::filesystem::exists(machine.root() / name, failed); };
-  // Of an empty folder doctor would say that all is well.
+  // For an empty folder, doctor would report that all is well.
   if (!std::ranges::any_of(std::initializer_list<const char*>{"sys", "proc", "etc", "machine.toml"}, has))
     throw Error(ErrorCode::io, "this is not a folder with a recorded machine", root,
                 "It should have sys/, proc/ and the like in it");

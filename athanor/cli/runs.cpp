@@ -34,7 +34,7 @@ struct RunsOptions {
   bool json = false, yes = false, all = false;
 };
 
-/// The run in a folder. Throws Error(usage) with what runs are near.
+/// The run in a folder. Throws Error(usage), which names the most similar run, if there is none.
 RunInfo the_run(const std::string& path) {
   const RunFolder folder{path};
   if (folder.has_run()) return read_run_info(folder);
@@ -154,7 +154,7 @@ bool confirmed(const std::vector<RunInfo>& runs) {
 }
 
 int remove(const RunsOptions& options) {
-  // All are looked at before one goes.
+  // All are checked before one is removed.
   std::vector<RunInfo> runs;
   for (const std::string& path : options.paths) {
     check_removable({path});

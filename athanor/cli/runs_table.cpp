@@ -21,7 +21,7 @@ using nlohmann::ordered_json;
 
 using Table = std::vector<std::vector<std::string>>;
 
-/// Columns as wide as their longest cell, which are bytes of ASCII in nearly all cases.
+/// Columns as wide as their longest cell. Cells are ASCII in nearly all cases, so bytes are counted.
 std::string aligned(const Table& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows)
@@ -108,7 +108,7 @@ json summary_of(const RunInfo& run) {
     json summary = json::parse(read_text_file(run.folder.summary()), nullptr, false);
     if (summary.is_object()) return summary;
   } catch (const Error&) {
-    // It has none, for it did not come to its end.
+    // A run that did not reach its end has none.
   }
   return json::object();
 }

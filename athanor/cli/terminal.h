@@ -8,7 +8,8 @@ namespace athanor::cli {
 /// shows Unicode (by the locale) and colours (unless NO_COLOR is set, see no-color.org).
 Screen screen_of_stdout();
 
-/// How wide reports may be: as COLUMNS or the terminal says; in a file or a pipe, what most windows show.
+/// The width of reports in columns: that of COLUMNS or the terminal; in a file or a pipe, that of most
+/// windows.
 int report_columns();
 
 /// Whether TERM says that the terminal cannot overwrite a line.

@@ -15,7 +15,8 @@ constexpr double margin = 24, title_height = 56, node_width = 500, node_head = 6
 constexpr double box_width = 226, box_head = 22, line_height = 19, box_gap = 16, band_head = 28;
 constexpr Font plain_font{13, false}, bold_font{13, true}, title_font{21, true};
 
-// Colours twice, and not by names: viewers that are no browsers do not know CSS variables, and draw black.
+// Each colour twice, and not by name: viewers that are not browsers do not know CSS variables, and draw
+// black.
 constexpr std::string_view style = R"(
   text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: #5d6b7a }
   .title { font-size: 21px; font-weight: 600 } .head { font-size: 15px; font-weight: 600 } .name { font-weight: 600 }
@@ -33,7 +34,7 @@ struct TextLine {
   std::string text;
 };
 
-// What stands in a device's box: a name of up to two lines, where it is, its link.
+// The text in a device's box: a name of up to two lines, its address, its link.
 std::vector<TextLine> lines_of(const DevicePlace& place, const Detection& detection) {
   std::vector<TextLine> lines;
   const auto add = [&](const char* kind, const std::string& text, size_t most) {
@@ -59,7 +60,7 @@ std::vector<TextLine> lines_of(const DevicePlace& place, const Detection& detect
 struct Panel {
   std::string title, text;
   std::vector<const DevicePlace*> places;
-  double box_height = 0;  // as its fullest box needs
+  double box_height = 0;  // that of its fullest box
 };
 
 std::vector<Panel> panels_of(const Topology& topology, const Detection& detection) {

@@ -70,7 +70,7 @@ std::string resume_command(const RunFolder& folder) {
   return fmt::format("athanor train --resume --out {}", folder.path.string());
 }
 
-/// What to do about a folder to go on in that holds no run: it is most often mistyped.
+/// What to do if the folder to resume holds no run: its name is most often mistyped.
 Error no_run_error(const RunFolder& folder) {
   const auto parent =
       folder.path.has_filename() ? folder.path.parent_path() : folder.path.parent_path().parent_path();
@@ -87,7 +87,7 @@ Error no_run_error(const RunFolder& folder) {
           hint + "To start a new one there, leave out --resume"};
 }
 
-/// The folder and the options of the run: a new one, or the one that is gone on with.
+/// The folder and the options of the run: a new one, or the one that is resumed.
 RunFolder choose_run(const nlohmann::json& given, TrainOptions& options) {
   if (!options.resume) {
     if (options.out.empty()) return new_run_folder(options.config);
@@ -120,7 +120,7 @@ int report_finished(const RunFolder& folder, const TrainOptions& options) {
   return 0;
 }
 
-/// Says where an interrupted run stands; the exit code.
+/// Says how far an interrupted run is; returns the exit code.
 int report_interrupted(const RunFolder& folder, int64_t steps, bool saved) {
   const std::string go_on = folder.has_run() ? fmt::format("Go on with: {}", resume_command(folder))
                                              : "There is no run yet: the same command begins one";
@@ -134,7 +134,7 @@ int report_interrupted(const RunFolder& folder, int64_t steps, bool saved) {
   return 128 + interrupt_signal();
 }
 
-// If the device fails, what was saved is as good as before.
+// If the device fails, the last checkpoint is still good.
 RunEnd run_trainer(Trainer& trainer, const RunFolder& folder) {
   try {
     return trainer.run();
@@ -146,7 +146,7 @@ RunEnd run_trainer(Trainer& trainer, const RunFolder& folder) {
   }
 }
 
-/// Options that contradict one another.
+/// Refuses options that contradict one another.
 void check_tuning(const nlohmann::json& given, TrainConfig& config) {
   const bool tunes = given.contains("tune") && config.tune != "off";
   if (config.deterministic && tunes)

@@ -26,9 +26,9 @@ TrainedModel load_trained_model(const std::string& path, const std::string& devi
   set_cpu_threads(static_cast<int>(threads > 0 ? threads : checkpoint.threads));
   TuningCache::instance().restore(checkpoint.kernels);
   compile_options().deterministic |= checkpoint.config.deterministic;
-  compile_options().tuning = Tuning::quick;  // using a model takes too short for timing kernels of a GPU
+  compile_options().tuning = Tuning::quick;  // using a model is too short for timing a GPU's kernels
   auto model = restore_model(checkpoint, file);
-  nn::merge_lora(*model);  // adapters would cost time
+  nn::merge_lora(*model);  // adapters take time
   model->to(choice.device).eval();
   auto tokenizer = parse_tokenizer(checkpoint.tokenizer, file.string());
   return {.path = file,

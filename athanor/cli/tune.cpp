@@ -82,7 +82,7 @@ std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device
     return {forward, request_for("conv2d_input_grad", images, {y, w}),
             request_for("conv2d_weight_grad", weights, {x, y})};
   }
-  // The requests of a step of the model. Its own choice of kernels needs no timing for that.
+  // The requests of a step of the model. To find them, its kernels need not be timed.
   ModelStep step(options.step, device);
   std::vector<KernelRequest> requests;
   std::set<std::string> seen;

@@ -18,12 +18,12 @@ std::string help_hint(const CLI::App& command, const CLI::App& program) {
   return words.empty() ? "See 'athanor --help'" : fmt::format("See 'athanor {} --help'", words);
 }
 
-/// Whether it looks at the step that 'athanor train' makes.
+/// Whether the command looks at the step that 'athanor train' makes.
 bool is_step_command(const CLI::App& command) {
   return command.get_name() != "train" && command.get_option_no_throw("--accumulate") != nullptr;
 }
 
-/// An option that takes one value and was given several.
+/// An option that takes one value but was given several.
 const CLI::Option* repeated(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&

@@ -6,8 +6,7 @@
 
 namespace athanor::cli {
 
-/// CLI11's complaint in the words of an Error(usage): the unknown option or command with the nearest that
-/// there is.
+/// CLI11's complaint as an Error(usage): it names the unknown option or command and the nearest known one.
 Error usage_error(const CLI::App& program, const CLI::ParseError& error);
 
 }  // namespace athanor::cli

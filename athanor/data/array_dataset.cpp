@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-/// Where the channels are in a batch of images.
+/// The layout of a batch of images.
 struct Layout {
   Shape input;  // [C, H, W]
   bool channels_last;

@@ -31,8 +31,8 @@ struct ArrayDatasetOptions {
 /// Images as bytes. They are converted to floats when they are read.
 class ArrayDataset final : public Dataset {
  public:
-  /// `images` is u8: [N, H, W], [N, C, H, W] or [N, H, W, C] with C 1 or 3 (where both fit: C first).
-  /// `labels` is [N] of an integer type.
+  /// `images` is u8: [N, H, W], [N, C, H, W] or [N, H, W, C] with C 1 or 3 (if both fit: C first). `labels`
+  /// is [N] of an integer type.
   ///
   /// Throws Error(dtype), Error(shape) for other arrays or when their counts differ, Error(value) when there
   /// are none, and for a label that is negative or not below the number of classes.

@@ -24,7 +24,7 @@ size_t find_kind(const std::string& name) {
               nearest_hint(name, names));
 }
 
-/// "flip=P" or "rand=OPERATIONS:MAGNITUDE", with what the numbers may be.
+/// "flip=P" or "rand=OPERATIONS:MAGNITUDE", with the ranges of the numbers.
 std::string shape_of(const AugmentationKind& kind) {
   std::vector<std::string> values, ranges;
   for (const AugmentationValue& value : kind.values) {
@@ -68,7 +68,7 @@ const Augmentation::Step* find_step(const std::vector<Augmentation::Step>& steps
   return nullptr;
 }
 
-/// As torchvision's RandomResizedCrop chooses it.
+/// Chosen as by torchvision's RandomResizedCrop.
 Window random_part(int64_t height, int64_t width, double least, RandomStream& random) {
   constexpr double narrowest = 3.0 / 4, widest = 4.0 / 3;
   const double area = static_cast<double>(height) * static_cast<double>(width);

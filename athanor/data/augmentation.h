@@ -27,16 +27,16 @@ class Augmentation {
   /// "crop=4, flip=0.5": with all numbers.
   std::string to_string() const;
 
-  /// An image of the example's size from `stored`, as Dataset::picture() gives it; not normalised.
+  /// An image of the example's size from `stored`, as Dataset::picture() returns it; not normalised.
   Picture apply(const HostArray& stored, const ExampleSpec& spec, RandomStream& random) const;
   /// The same for an image and its mask. Transforms that move pixels apply to both. The mask is as
-  /// resample_mask() gives it.
+  /// resample_mask() returns it.
   std::pair<Picture, Picture> apply(const PictureAndMask& stored, const ExampleSpec& spec,
                                     RandomStream& random) const;
   /// The first transform that masks do not support; "" if they support all.
   std::string without_masks() const;
-  /// For images of this size: mixup or cutmix; if both are in the list, one of them at random. One of them
-  /// must be.
+  /// Chooses the mixing for images of this size: mixup or cutmix; if both are in the list, one of them at
+  /// random. At least one must be in the list.
   Mixing choose_mixing(int64_t height, int64_t width, RandomStream& random) const;
   /// Mixes a batch [B, C, H, W] with itself, moved by one, and makes labels i64 [B] probabilities, f32 [B,
   /// classes], if the list has mixup or cutmix.
@@ -70,11 +70,12 @@ struct AugmentationKind {
 
 const std::vector<AugmentationKind>& augmentation_kinds();
 
-/// What "standard" means for images like these: a crop, and a flip unless left and right matter, as for
+/// The meaning of "standard" for images like these: a crop, and a flip unless left and right matter, as for
 /// digits and letters.
 std::string standard_augmentation(const std::string& dataset, const ExampleSpec& spec);
 
-/// `text` with "standard" replaced by its meaning for a dataset: "standard,cutmix" gives "crop,flip,cutmix".
+/// `text` with "standard" replaced by its meaning for a dataset: "standard,cutmix" becomes
+/// "crop,flip,cutmix".
 std::string with_standard(const std::string& text, const std::string& standard);
 
 }  // namespace athanor

@@ -14,7 +14,7 @@ namespace tf = transforms;
 using Values = std::vector<double>;
 using tf::Interpolation;
 
-// With this padding, an eighth of the longer side is added.
+// This value of `padding` stands for an eighth of the longer side.
 constexpr double eighth = 0;
 
 Picture random_crop(const Picture& picture, const Values& values, RandomStream& random) {
@@ -75,7 +75,7 @@ Picture random_grayscale(const Picture& picture, const Values& values, RandomStr
 Picture random_blur(const Picture& picture, const Values& values, RandomStream& random) {
   const bool blurred = random.chance(values[0]);
   const double sigma = random.between(0.1, values[1]);
-  const auto kernel = 2 * static_cast<int64_t>(std::ceil(2 * sigma)) + 1;  // beyond is little of the Gaussian
+  const auto kernel = 2 * static_cast<int64_t>(std::ceil(2 * sigma)) + 1;  // beyond, the Gaussian is small
   return blurred ? tf::gaussian_blur(picture, kernel, sigma) : picture;
 }
 

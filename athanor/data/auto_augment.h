@@ -1,5 +1,5 @@
-// RandAugment (Cubuk et al. 2019) and TrivialAugment Wide (Müller, Hutter 2021), as torchvision has them:
-// with 31 strengths and nearest interpolation.
+// RandAugment (Cubuk et al. 2019) and TrivialAugment Wide (Müller, Hutter 2021), as in torchvision: with 31
+// strengths and nearest interpolation.
 #pragma once
 #include <string_view>
 #include <vector>

@@ -33,8 +33,8 @@ class BatchPlan {
   LoaderOptions options_;
   int64_t batches_;
 
-  // The order of the last even and of the last odd epoch: at the end of an epoch, workers ask for it and for
-  // the next one in turns.
+  // The order of the last even and of the last odd epoch: at the end of an epoch, workers ask for both in
+  // turns.
   struct KnownOrder {
     int64_t epoch = -1;
     Order order;

@@ -15,7 +15,7 @@ struct Batch {
   HostArray labels;
 };
 
-/// A position: next() gives `next_batch` of `epoch`.
+/// A position: next() returns `next_batch` of `epoch`.
 struct LoaderState {
   int64_t epoch = 0, next_batch = 0;
   bool operator==(const LoaderState&) const = default;

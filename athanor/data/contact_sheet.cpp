@@ -61,7 +61,7 @@ void put_tile(ContactSheet& on, const Picture& picture, int64_t row, int64_t col
                                                                   static_cast<size_t>(3 * left)));
 }
 
-/// The images mixed with each other, as those of a batch.
+/// Mixes the images with each other, as in a batch.
 void mix_pictures(std::vector<Picture>& pictures, const Augmentation& augmentation, RandomStream& random) {
   if (pictures.empty() || !augmentation.mixes()) return;
   const Picture& first = pictures.front();
@@ -76,12 +76,12 @@ void mix_pictures(std::vector<Picture>& pictures, const Augmentation& augmentati
     for (float& pixel : picture.pixels) pixel = *in++;
 }
 
-/// The picture darkened, and over it the mask's colours; white where pixels do not count.
+/// The picture darkened, and over it the mask's colours; white for ignored pixels.
 Picture with_mask(const Picture& picture, const Picture& mask, const std::vector<Color>& palette) {
   Picture result(3, picture.height, picture.width);
   const auto size = static_cast<size_t>(picture.plane_size());
   for (size_t i = 0; i < size; ++i) {
-    const auto label = static_cast<int64_t>(mask.pixels[i]) - 1;  // -1: does not count
+    const auto label = static_cast<int64_t>(mask.pixels[i]) - 1;  // -1: ignored
     const Color color = label < 0 ? Color{255, 255, 255} : palette[static_cast<size_t>(label)];
     for (int64_t c = 0; c < 3; ++c) {
       const float under = picture.plane(picture.channels == 3 ? c : 0)[i];
@@ -175,7 +175,7 @@ std::string contact_sheet_svg(const ContactSheet& sheet, const std::string& titl
                        head + static_cast<int64_t>(row) * (sheet.tile + sheet.gap) + sheet.tile / 2 + 5,
                        escape_xml(name));
   }
-  // Of the picture only the images: between them is the page, in its colour.
+  // Only the images of the picture are shown: between them is the page, in its colour.
   svg += "<clipPath id=\"images\"><path d=\"";
   for (const auto& [x, y] : sheet.tiles)
     svg += fmt::format("M{} {}h{}v{}h-{}z", margin + names + x, head + y, sheet.tile_width, sheet.tile,

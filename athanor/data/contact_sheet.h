@@ -15,8 +15,8 @@ struct ContactSheet {
   int64_t tile = 0, tile_width = 0, gap = 0;  // pixels: an image's height and width, and the gap between two
   int64_t columns = 0;                        // of stored images; as many augmented ones follow
   bool augmented = false;
-  std::vector<std::array<int64_t, 2>> tiles;  // where images are: x, y
-  std::vector<std::string> rows;              // the class of each; of masks the picture's number
+  std::vector<std::array<int64_t, 2>> tiles;  // the images' positions: x, y
+  std::vector<std::string> rows;              // the class of each; for masks the picture's number
 
   /// The width of all stored pictures of a row.
   int64_t side() const { return columns * (tile_width + gap); }

@@ -31,14 +31,14 @@ struct TargetScale {
   bool operator==(const TargetScale&) const = default;
 };
 
-/// What all examples of a dataset have in common.
+/// The properties that all examples of a dataset have in common.
 struct ExampleSpec {
-  Shape input;                           // [C, H, W]; of tables [1, 1, F], of text [T]
-  int64_t classes = 0;                   // labels are in [0, classes); of text the vocabulary
+  Shape input;                           // [C, H, W]; for tables [1, 1, F], for text [T]
+  int64_t classes = 0;                   // labels are in [0, classes); for text the vocabulary
   std::vector<std::string> class_names;  // one for each class, or empty
   Normalization normalization;           // already applied by read()
   std::vector<ColumnEncoding> columns;   // of a table; {} for images
-  std::string fingerprint = {};          // of the data; all else here may be equal for other data
+  std::string fingerprint = {};          // of the data; other data may have equal values above
   /// If the targets are numbers: a scale for each of the `classes`, whose names are class_names. Labels are
   /// then 0.
   std::vector<TargetScale> targets = {};

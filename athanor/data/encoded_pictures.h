@@ -15,7 +15,7 @@
 
 namespace athanor {
 
-/// Where the files are. Read from several threads at once.
+/// The image files of a dataset. Read from several threads at once.
 class PictureSource {
  public:
   virtual ~PictureSource() = default;
@@ -26,7 +26,7 @@ class PictureSource {
   virtual std::vector<std::byte> bytes(int64_t index) const = 0;
 };
 
-/// Of an unreadable example: where and what, without a hint, which would be the same for many.
+/// Where the unreadable example is and what is wrong, without a hint, which would be the same for many.
 std::string broken_text(const Error& error);
 
 /// The Error(format) that names the unreadable examples if there are more than allowed.
@@ -35,7 +35,7 @@ Error too_many_broken(const std::map<int64_t, std::string>& broken, int64_t most
 /// Decodes images when they are read, crops them to their centre and scales them to one size.
 ///
 /// An unreadable image is skipped, and the next readable one takes its place, so that the examples do not
-/// depend on the number of threads. More than the options allow are an Error(format) that names them.
+/// depend on the number of threads. More of them than the options allow are an Error(format) that names them.
 class EncodedPictures final : public Dataset {
  public:
   /// Unless the options set them, size, channels and normalisation come from up to 256 evenly spaced images.

@@ -32,7 +32,7 @@ class FirstExamples final : public Dataset {
   int64_t count_;
 };
 
-/// `whole` where `count` is 0, else its first examples.
+/// `whole` if `count` is 0, otherwise its first examples.
 inline std::shared_ptr<const Dataset> first_examples(std::shared_ptr<const Dataset> whole, int64_t count) {
   if (count == 0) return whole;
   return std::make_shared<const FirstExamples>(std::move(whole), count);

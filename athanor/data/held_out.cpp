@@ -11,9 +11,9 @@
 namespace athanor {
 
 std::vector<bool> held_out(const std::vector<std::string>& names, const std::vector<int64_t>& labels) {
-  std::map<int64_t, std::vector<std::pair<uint32_t, size_t>>> classes;  // in an order that names decide
+  std::map<int64_t, std::vector<std::pair<uint32_t, size_t>>> classes;  // in an order that follows from names
   for (size_t i = 0; i < names.size(); ++i) {
-    // A checksum of names that differ in their last digits differs in few bits: Philox mixes them.
+    // Checksums of names that differ only in their last digits differ in few bits: Philox mixes them.
     const uint32_t checksum = crc32_of({bytes_of(names[i])});
     classes[labels[i]].emplace_back(philox4x32({checksum, 0, 0, 0}, {0, 0})[0], i);
   }

@@ -33,7 +33,7 @@ bool holds_pairs(const fs::path& folder) {
   return has_folder(folder, "images") && has_folder(folder, "masks");
 }
 
-/// The part with the test images; empty where there is none.
+/// The folder with the test images; empty if there is none.
 fs::path test_part(const fs::path& folder) {
   for (const char* name : {"test", "testing", "val", "valid", "validation"})
     if (holds_pairs(folder / name)) return folder / name;
@@ -94,7 +94,7 @@ std::vector<MaskedFile> pairs_of(const fs::path& folder, Split split) {
   return kept;
 }
 
-/// Lines of classes.txt; {} without one.
+/// The lines of classes.txt; {} without one.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code ignored;
@@ -108,7 +108,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// 1 and the largest class in any mask that can be read.
+/// 1 + the largest class in any mask that can be read.
 int64_t count_classes(const std::vector<MaskedFile>& pairs, const fs::path& folder) {
   std::array<bool, 256> seen{};
   for (const MaskedFile& pair : pairs) {
@@ -116,7 +116,7 @@ int64_t count_classes(const std::vector<MaskedFile>& pairs, const fs::path& fold
       const HostArray mask = read_mask(pair.mask);
       for (const uint8_t pixel : mask.as<uint8_t>()) seen[pixel] = true;
     } catch (const Error&) {
-      // It is counted as broken when it is read.
+      // It is counted as broken when the dataset reads it.
     }
   }
   int64_t classes = 0;

@@ -15,7 +15,7 @@ struct Masking {
   uint64_t seed = 0;
 };
 
-/// The tokens of a window to predict.
+/// The number of tokens to predict in a window.
 int64_t hidden_in(int64_t window, const Masking& masking);
 
 /// Chooses the tokens to predict. Of these, 80 % become the mask token, 10 % a random token, and 10 % stay.
@@ -43,14 +43,14 @@ class MaskedTextBatches final : public Batches {
 /// after the last full window is left out. Examples that fill up the last batch do not count.
 class MaskedTextTestBatches final : public Batches {
  public:
-  /// `most_windows`: only the first so many; 0: all. Throws Error(value) for less than a window.
+  /// `most_windows`: only this many first windows; 0: all. Throws Error(value) for less than a window.
   MaskedTextTestBatches(std::shared_ptr<const TokenText> text, int64_t context, int64_t batch_size,
                         const Masking& masking, int64_t most_windows = 0);
   std::optional<Batch> next() override;
   int64_t batches() const override { return (windows_ + batch_size_ - 1) / batch_size_; }
   LoaderState state() const override { return state_; }
   void restore(const LoaderState& state) override;
-  /// Targets that count.
+  /// The number of targets that count.
   int64_t count() const { return windows_ * hidden_in(context_, masking_); }
 
  private:

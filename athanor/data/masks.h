@@ -13,13 +13,13 @@
 
 namespace athanor {
 
-/// The number of ignored pixels in masks.
+/// The value of ignored pixels in masks.
 inline constexpr uint8_t ignored_pixel = 255;
 
 /// A part of a mask u8 [height, width, 1] scaled to `height` x `width`, each pixel the nearest: a plane of
 /// class + 1, and 0 for ignored pixels, including those outside after a crop.
 Picture resample_mask(const HostArray& mask, const Window& window, int64_t height, int64_t width);
-/// Classes i64 of such a plane, -100 for ignored pixels.
+/// Writes the classes of such a plane, -100 for ignored pixels.
 void labels_of_mask(const Picture& mask, int64_t* out);
 
 /// A folder's images and masks of the same name: images/a.jpg and masks/a.png.

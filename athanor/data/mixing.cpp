@@ -7,7 +7,7 @@
 namespace athanor {
 namespace {
 
-/// Of the Gamma distribution with the given shape and scale 1 (Marsaglia and Tsang 2000).
+/// A random number from the Gamma distribution with the given shape and scale 1 (Marsaglia and Tsang 2000).
 double random_gamma(double shape, RandomStream& random) {
   if (shape < 1) {
     const double power = random.uniform();
@@ -20,7 +20,7 @@ double random_gamma(double shape, RandomStream& random) {
   }
 }
 
-/// Calls f(image, the one before it) for all images; both as they were.
+/// Calls f(image, the image before it) for all images, with both unchanged.
 template <class F>
 void with_one_before(HostArray& inputs, F f) {
   const auto values = inputs.as<float>();

@@ -1,4 +1,4 @@
-// MixUp (Zhang et al. 2017) and CutMix (Yun et al. 2019), given their parameters, as torchvision's.
+// MixUp (Zhang et al. 2017) and CutMix (Yun et al. 2019), given their parameters, as in torchvision.
 #pragma once
 #include <optional>
 
@@ -12,7 +12,8 @@ namespace athanor {
 void mix_up(HostArray& inputs, double share);
 /// The window of each image becomes that of the one before it.
 void cut_mix(HostArray& inputs, const Window& window);
-/// Labels i64 [B] as probabilities, f32 [B, classes]: `share` of its own, the rest of the one before it.
+/// Labels i64 [B] as probabilities, f32 [B, classes]: `share` of an image's own, the rest of the one before
+/// it.
 HostArray mixed_labels(const HostArray& labels, int64_t classes, double share);
 
 /// How a batch is mixed: by cutmix, or without a window by mixup.

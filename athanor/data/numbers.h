@@ -15,7 +15,7 @@ std::vector<TargetScale> target_scales(const std::vector<double>& numbers, size_
 /// How rows of numbers [N, F] become inputs: each column scaled, called x0, x1, ... Throws Error(value) for
 /// NaN and infinity, naming `place`.
 ExampleSpec learn_number_rows(const HostArray& rows, const std::string& place);
-/// The rows, f32 [N, 1, 1, F], encoded so. Throws Error(shape) for another number of columns.
+/// The rows in this encoding, f32 [N, 1, 1, F]. Throws Error(shape) for another number of columns.
 HostArray encode_number_rows(const HostArray& rows, const ExampleSpec& spec, const std::string& place);
 
 /// Rows of floats as they are, f32[N, ...], with label 0.

@@ -23,10 +23,10 @@ namespace fs = std::filesystem;
 constexpr const char* renumber_hint =
     "Number the classes from 0 on, in all files alike: np.unique(labels, return_inverse=True)[1]";
 
-/// More classes than any image dataset has: a label above it is no label.
+/// More classes than any image dataset has: a number from this one up is no label.
 constexpr int64_t most_classes = 65536;
 
-/// The names that a file may have: as in MNIST's archive, as some tools unpack it, and as NumPy arrays.
+/// The names that a file may have: as in MNIST's archive, as some tools unpack it, or as NumPy arrays.
 std::vector<std::string> file_names(Split split, bool labels) {
   const std::string idx =
       fmt::format("{}-{}", split == Split::train ? "train" : "t10k", labels ? "labels" : "images");
@@ -39,8 +39,8 @@ std::vector<std::string> file_names(Split split, bool labels) {
           fmt::format("{}_{}.npy", split == Split::train ? "train" : "test", labels ? "targets" : "inputs")};
 }
 
-/// The reader of NumPy files knows more element types than are of use here: what it advises would be refused
-/// next.
+/// Changes the hint of errors: the reader of NumPy files knows more element types than a dataset takes, so
+/// its advice would be refused next.
 HostArray read_numbers(const fs::path& path, bool labels) {
   try {
     return read_npy(path);
@@ -50,7 +50,7 @@ HostArray read_numbers(const fs::path& path, bool labels) {
   }
 }
 
-/// The first of the files that is there.
+/// The first of the files that exists.
 std::optional<FileArray> first_array(const fs::path& folder, const std::vector<std::string>& names,
                                      bool labels) {
   for (const std::string& name : names) {
@@ -73,7 +73,7 @@ std::string show_labels(const std::set<double>& labels) {
 
 /// 1 + the largest of `labels`; throws if that is not plausible.
 int64_t count_classes(const FileArray& labels) {
-  if (!is_int(labels.array.dtype)) return 0;  // refused with all else that does not fit
+  if (!is_int(labels.array.dtype)) return 0;  // refused with other misfits
   const std::vector<double> values = to_doubles(labels.array);
   const std::set<double> found(values.begin(), values.end());
   if (found.empty()) return 0;
@@ -83,8 +83,8 @@ int64_t count_classes(const FileArray& labels) {
         ErrorCode::value,
         fmt::format("label {:.0f} is out of range: at most {} classes are supported", largest, most_classes),
         labels.path.string(), renumber_hint);
-  // A class without an image is nothing unusual. But where each label comes twice or more on average, chance
-  // leaves out fewer than half of the classes (exp(-2) is a seventh).
+  // A class without an image is nothing unusual. But if each label occurs twice or more on average, random
+  // labels would miss fewer than half of the classes (exp(-2) is a seventh).
   const auto different = static_cast<double>(found.size());
   if (*found.begin() >= 0 && 2 * different < largest + 1 &&
       2 * different <= static_cast<double>(values.size()))

@@ -54,7 +54,7 @@ FileArray read_cifar(const fs::path& folder, Cifar kind, Split split, bool label
   return {path, joined(parts)};
 }
 
-/// The lines of the file that names the classes; {} where there is none.
+/// The lines of the file that names the classes; {} if there is none.
 std::vector<std::string> cifar_class_names(const fs::path& folder, Cifar kind) {
   constexpr uint64_t longest_list = 1 << 16;
   const fs::path path = folder / (kind == Cifar::ten ? "batches.meta.txt" : "fine_label_names.txt");

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// train.csv of a folder, test.csv, ...; an empty path where there is none.
+/// train.csv of a folder, test.csv, ...; an empty path if there is none.
 fs::path table_in(const fs::path& folder, std::initializer_list<const char*> names) {
   for (const char* name : names)
     for (const char* ending : {".csv", ".tsv"}) {
@@ -44,8 +44,8 @@ std::vector<size_t> all_rows(const CsvTable& table) {
   return rows;
 }
 
-/// Those of a split, where one table holds both: chosen by what they contain, so that an order means nothing.
-/// `label`: of each class a tenth is for testing; none: of all.
+/// The rows of a split, if one table holds both: chosen by their content, so that their order does not
+/// matter. `label`: a tenth of each class is for testing; none: a tenth of all rows.
 std::vector<size_t> rows_of(const CsvTable& table, Split split, std::optional<size_t> label) {
   std::vector<std::string> names;
   std::vector<int64_t> labels;
@@ -64,7 +64,7 @@ std::vector<size_t> rows_of(const CsvTable& table, Split split, std::optional<si
   return rows;
 }
 
-/// What is read of a split, and what the training examples say.
+/// The table of a split, and the files of this split and of the training examples.
 struct Tables {
   fs::path here, training;
   bool own_test = false;  // the split has a table of its own

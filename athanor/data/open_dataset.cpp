@@ -90,7 +90,7 @@ constexpr const char* folder_hint =
 
 bool is_table_file(const fs::path& file) { return file.extension() == ".csv" || file.extension() == ".tsv"; }
 
-/// Whether it has no known form and begins without zero bytes.
+/// Whether the file has no known ending and begins without zero bytes.
 bool is_text_file(const fs::path& file) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) return false;
@@ -103,7 +103,7 @@ bool is_text_file(const fs::path& file) {
   return std::find(start.begin(), start.begin() + stream.gcount(), '\0') == start.begin() + stream.gcount();
 }
 
-/// A dataset in a file, or the error that says what was seen.
+/// A dataset in a file. Throws an error that names what was found.
 std::shared_ptr<const Dataset> open_file(const fs::path& file, Split split, const DataOptions& options) {
   const std::string ending = file.extension().string();
   if (ending == ".npz") return open_npz(file, split, options);
@@ -189,7 +189,7 @@ std::shared_ptr<const Dataset> open_named(const NamedDataset& dataset, const fs:
   if (fs::exists(name, unknown))
     throw Error(ErrorCode::io, "the dataset is neither a folder nor a file", name,
                 fmt::format("Give a folder, a file, or one of {}", fmt::join(names, ", ")));
-  if (unknown) throw file_error("read", name, unknown);  // one may not look there
+  if (unknown) throw file_error("read", name, unknown);  // access may be denied
   if (name.find('/') != std::string::npos)
     throw Error(ErrorCode::io, "the dataset's folder or file does not exist", name,
                 fmt::format("Give a folder, a file, or one of {}", fmt::join(names, ", ")));
@@ -268,7 +268,7 @@ bool is_utf8(const std::string& text) {
   }
 }
 
-/// Names are stored with the model, as JSON.
+/// Throws for names that are not UTF-8: they are stored with the model, as JSON.
 void check_names(const ExampleSpec& spec, const std::string& place) {
   const auto check = [&](const std::string& name, const char* what) {
     if (is_utf8(name)) return;

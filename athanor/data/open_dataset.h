@@ -10,7 +10,7 @@
 namespace athanor {
 
 /// Opens "fashion-mnist", "mnist", "cifar-10", ... (see dataset_names()), a file, or a folder ("./mnist" for
-/// a folder called so).
+/// a folder of that name).
 ///
 /// A named dataset is looked for in $ATHANOR_DATA/NAME, ./data/NAME and /usr/share/datasets/NAME, the first
 /// that exists. A folder may hold:
@@ -21,32 +21,32 @@ namespace athanor {
 /// - the binary files of CIFAR-10 or CIFAR-100, or the folder of their archive;
 /// - PNG, JPEG and WebP files as train/CLASS/NAME.jpg and test/CLASS/NAME.jpg (or val/). Without a test
 ///   folder, or without both, a tenth of each class is kept for testing;
-/// - WebDataset's .tar files; train.csv and test.csv, tables of numbers and categories with a column of the
+/// - WebDataset's .tar files; train.csv and test.csv, tables of numbers and categories with a column for the
 ///   class (called label, class, target or y, or the last).
 ///
 /// A file may be an .npz or .safetensors with such arrays, a .tar (or "train-{000..012}.tar"), or a .csv.
 ///
-/// Both splits are normalised by the training images and have their classes, unless the options say what a
-/// model was trained on.
+/// Both splits are normalised by the training images and have their classes, unless DataOptions::like is
+/// given.
 ///
-/// Throws Error(name) for an unknown name, Error(io) for missing files and for what is no dataset, saying
-/// what was there and what would be right, Error(format) for corrupt ones, and what ArrayDataset throws,
+/// Throws Error(name) for an unknown name; Error(io) for missing files and for anything that is no dataset,
+/// with what was found and what is needed; Error(format) for corrupt files; and what ArrayDataset throws,
 /// naming the file.
 std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, Split split,
                                             const DataOptions& options = {});
 
-/// What opens the same dataset from any working folder: the name of a named one, the absolute path of a
-/// folder or file. Anything else stays as it is.
+/// A name that opens the same dataset from any working folder: the name of a named dataset, the absolute path
+/// of a folder or file. Anything else stays as it is.
 std::string from_any_folder(const std::string& name_or_folder);
 
-/// What the name, path or beginning of a file says that the examples are. `images`: they, or not known.
+/// The kind of examples, by the name, path or beginning of a file. `images`: images, or not known.
 enum class DataKind { images, masks, table, text };
 DataKind kind_of_data(const std::string& name_or_folder);
 
 /// "fashion-mnist", ...
 std::vector<std::string> dataset_names();
 
-/// What a dataset is called in titles: its name, or that of its folder.
+/// The dataset's name in titles: its own, or that of its folder.
 std::string dataset_title(const std::string& name_or_folder);
 
 }  // namespace athanor

@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view train_pictures = "-train-images-idx3-ubyte";
 
-/// The files hold the images column by column.
+/// Turns the images: the files hold them column by column.
 HostArray upright(HostArray images) {
   if (images.shape.rank() != 3 || images.dtype != DType::u8)
-    return images;  // refused with all that does not fit
+    return images;  // refused later, with everything else that does not fit
   const int64_t count = images.shape[0], height = images.shape[1], width = images.shape[2];
   HostArray result(DType::u8, {count, width, height});
   const auto from = std::as_const(images).as<uint8_t>();
@@ -40,7 +40,7 @@ FileArray read_emnist(const fs::path& folder, const std::string& part, Split spl
     if (!fs::exists(folder / file, ignored)) continue;
     HostArray array = read_idx(folder / file);
     if (!labels) return {folder / file, upright(std::move(array))};
-    if (part == "emnist-letters" && array.dtype == DType::u8)  // numbered from 1 on
+    if (part == "emnist-letters" && array.dtype == DType::u8)  // numbered from 1
       for (uint8_t& label : array.as<uint8_t>())
         if (label > 0) --label;
     return {folder / file, std::move(array)};
@@ -49,7 +49,7 @@ FileArray read_emnist(const fs::path& folder, const std::string& part, Split spl
               "Put EMNIST's IDX files (gzip.zip, unpacked) there");
 }
 
-/// What the mapping file says: lines of a label and the codes of its characters.
+/// The content of the mapping file: lines of a label and the codes of its characters.
 std::vector<std::string> emnist_class_names(const fs::path& folder, const std::string& part) {
   constexpr uint64_t longest_mapping = 1 << 16;
   const fs::path path = folder / (part + "-mapping.txt");

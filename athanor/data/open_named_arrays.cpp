@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Arrays = std::map<std::string, HostArray>;
 
-/// What the arrays may be called: as athanor's files, as Keras' archives; and where there is one split.
+/// The names that a split's arrays may have: as in Athanor's files, or as in Keras' archives.
 std::vector<std::string> array_names(Split split, bool labels) {
   const std::string side = split == Split::train ? "train" : "test";
   if (labels) return {side + "_labels", "y_" + side, side + "_y", side + "_targets"};
@@ -37,7 +37,7 @@ std::string first_of(const Arrays& arrays, const std::vector<std::string>& names
   return {};
 }
 
-/// Labels [N, 1], as Keras has them, are [N].
+/// Labels [N, 1], as in Keras, become [N].
 HostArray flat_labels(HostArray labels) {
   if (labels.shape.rank() == 2 && labels.shape[1] == 1) labels.shape = {labels.shape[0]};
   return labels;
@@ -65,7 +65,7 @@ HostArray chosen_rows(const HostArray& array, const std::vector<bool>& chosen, b
       "Call the arrays train_images, train_labels, test_images and test_labels (or images and labels)");
 }
 
-/// One split in the file: which examples are kept for testing depends on their numbers.
+/// For a file with one split: which examples are kept for testing depends on their numbers.
 ReadArray one_split(const fs::path& file, const std::shared_ptr<const Arrays>& arrays,
                     const std::string& images, const std::string& labels, bool are_classes) {
   const HostArray numbers = flat_labels(arrays->at(labels));

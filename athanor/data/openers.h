@@ -20,10 +20,10 @@ struct FileArray {
   HostArray array;
 };
 
-/// Reads the images or the labels of a split. What is missing is an Error(io).
+/// Reads the images or the labels of a split. Throws Error(io) if they are missing.
 using ReadArray = std::function<FileArray(Split split, bool labels)>;
 
-/// A dataset of two arrays a split. Without names, the classes are those of the training labels.
+/// A dataset with two arrays for each split. Without names, the classes are those of the training labels.
 std::shared_ptr<const Dataset> open_arrays(const ReadArray& read, Split split,
                                            std::vector<std::string> class_names, const DataOptions& options);
 
@@ -31,7 +31,7 @@ std::shared_ptr<const Dataset> open_arrays(const ReadArray& read, Split split,
 std::shared_ptr<const Dataset> open_number_arrays(const ReadArray& read, Split split,
                                                   const DataOptions& options);
 
-/// Throws Error(usage) where a size is asked for, of what is not scaled.
+/// Throws Error(usage) if an image size is given for a dataset whose examples are not scaled.
 void refuse_image_size(const DataOptions& options);
 
 /// MNIST's four IDX files, or four .npy files. A missing file's error advises `how_to_get`.
@@ -45,7 +45,7 @@ std::shared_ptr<const Dataset> open_emnist(const std::filesystem::path& folder, 
 /// The parts whose files are in `folder`.
 std::vector<std::string> emnist_parts(const std::filesystem::path& folder);
 
-/// Where the files of CIFAR-10's or CIFAR-100's binary version are: in `folder`, or in the folder of their
+/// The folder with the files of CIFAR-10's or CIFAR-100's binary version: `folder`, or the folder of their
 /// archive below it.
 std::optional<std::filesystem::path> find_cifar(const std::filesystem::path& folder);
 std::shared_ptr<const Dataset> open_cifar(const std::filesystem::path& folder, Split split,
@@ -62,8 +62,8 @@ std::shared_ptr<const Dataset> open_npz(const std::filesystem::path& file, Split
 std::shared_ptr<const Dataset> open_safetensors(const std::filesystem::path& file, Split split,
                                                 const DataOptions& options);
 
-/// Archives of WebDataset: a folder of them, one, or several as "train-{000..012}.tar". Those with "test" or
-/// "val" in their name hold the test images.
+/// Archives of WebDataset: a folder of them, one of them, or several as "train-{000..012}.tar". Those with
+/// "test" or "val" in their name hold the test images.
 bool has_shards(const std::filesystem::path& path);
 std::shared_ptr<const Dataset> open_webdataset(const std::filesystem::path& path, Split split,
                                                const DataOptions& options);
@@ -78,7 +78,7 @@ bool is_mask_folder(const std::filesystem::path& folder);
 std::shared_ptr<const Dataset> open_mask_folder(const std::filesystem::path& folder, Split split,
                                                 const DataOptions& options);
 
-/// Whether a file's name ends as an image's.
+/// Whether a file's name has the ending of an image.
 bool is_picture_name(std::string_view name);
 
 }  // namespace athanor

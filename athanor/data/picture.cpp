@@ -6,11 +6,11 @@
 namespace athanor {
 namespace {
 
-/// Which old pixels make each new one of a row, with what weights.
+/// The old pixels that make each new one of a row, and their weights.
 struct Taps {
   struct Tap {
     int64_t first = 0, count = 0;
-    size_t weights = 0;  // where they begin
+    size_t weights = 0;  // index of the first
   };
   std::vector<Tap> taps;
   std::vector<float> weights;
@@ -37,7 +37,7 @@ Taps taps_of(int64_t from, int64_t to) {
   return result;
 }
 
-/// A row of bytes scaled into `out`, one row for each channel of the image.
+/// Scales a row of bytes into `out`, one row for each channel of the image.
 void scale_row(const uint8_t* row, int64_t channels, const Taps& taps, float* out, int64_t out_stride) {
   for (size_t x = 0; x < taps.taps.size(); ++x) {
     const auto& [first, count, at] = taps.taps[x];
@@ -51,7 +51,7 @@ void scale_row(const uint8_t* row, int64_t channels, const Taps& taps, float* ou
   }
 }
 
-/// Red, green and blue to grey, in place: the first of the three rows.
+/// Turns red, green and blue into grey, in place: in the first of the three rows.
 void grey_row(float* rows, int64_t width) {
   for (int64_t x = 0; x < width; ++x)
     rows[x] = 0.299F * rows[x] + 0.587F * rows[width + x] + 0.114F * rows[2 * width + x];
@@ -76,7 +76,7 @@ Picture resample(const HostArray& picture, const Window& window, int64_t channel
   const bool to_grey = channels == 1 && old_channels == 3;
   const int64_t made = to_grey ? 1 : std::min(channels, old_channels);
 
-  // Rows are scaled when a new row first needs them, and kept while one does.
+  // Rows are scaled when a new row first needs them, and kept as long as one does.
   Picture result(channels, height, width);
   std::vector<float> row(static_cast<size_t>(old_channels * width));
   int64_t most = 0;

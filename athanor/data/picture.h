@@ -1,4 +1,4 @@
-// An image while it is worked on.
+// An image that is being processed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Picture {
   std::vector<float> pixels;
 
   Picture() = default;
-  /// Black.
+  /// A black image.
   Picture(int64_t c, int64_t h, int64_t w)
       : channels(c), height(h), width(w), pixels(static_cast<size_t>(c * h * w)) {}
 
@@ -37,11 +37,11 @@ Window middle_window(int64_t rows, int64_t columns, int64_t height, int64_t widt
 
 /// A part of `picture`, u8 [height, width, 1 or 3], scaled to `height` x `width`. Each new pixel is a mean,
 /// weighted by distance, of the pixels it covers, as in Pillow's BILINEAR and torchvision's antialias = True.
-/// Colours become grey (ITU-R BT.601), or grey three equal channels, where `channels` asks for it.
+/// Colours become grey (ITU-R BT.601), or grey three equal channels, if `channels` asks for it.
 Picture resample(const HostArray& picture, const Window& window, int64_t channels, int64_t height,
                  int64_t width);
 
-/// Bytes [height, width, channels] of it, rounded; what is below 0 or above 1 is cut.
+/// The image as bytes [height, width, channels], rounded; values below 0 or above 1 are clipped.
 HostArray to_bytes(const Picture& picture);
 
 }  // namespace athanor

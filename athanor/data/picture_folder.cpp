@@ -82,7 +82,7 @@ bool has_pictures(const fs::path& folder) {
 const std::vector<std::string> train_folders = {"train", "training"};
 const std::vector<std::string> test_folders = {"test", "testing", "val", "valid", "validation"};
 
-/// The first of `names` that is a folder in `folder`; "" where none is.
+/// The first of `names` that is a folder in `folder`; "" if none is.
 std::string first_folder(const fs::path& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     std::error_code ignored;
@@ -91,7 +91,7 @@ std::string first_folder(const fs::path& folder, const std::vector<std::string>&
   return {};
 }
 
-/// The folder's classes: those of a model that is given, else its own.
+/// The folder's classes: those of a given model, otherwise its own.
 std::vector<std::string> classes_of(const fs::path& training, const DataOptions& options) {
   if (options.like && !options.like->class_names.empty()) return options.like->class_names;
   std::vector<std::string> names;

@@ -17,7 +17,7 @@ class RandomStream {
                  purpose ^ static_cast<uint32_t>(index >> 32) << 8},
         key_(words_of(seed ^ other_than_shuffling)) {}
 
-  /// In [0, 1), a multiple of 2^-32.
+  /// A number in [0, 1), a multiple of 2^-32.
   double uniform() { return static_cast<double>(next()) * 0x1p-32; }
   double between(double least, double most) { return least + (most - least) * uniform(); }
   /// A whole number in [0, count), count up to 2^32.
@@ -25,7 +25,7 @@ class RandomStream {
     return static_cast<int64_t>(uint64_t{next()} * static_cast<uint64_t>(count) >> 32);
   }
   bool chance(double probability) { return uniform() < probability; }
-  /// Of the standard normal distribution (Box and Muller).
+  /// A number from the standard normal distribution (Box and Muller).
   double normal() {
     const double radius = std::sqrt(-2 * std::log1p(-uniform()));
     return radius * std::cos(6.283185307179586 * uniform());

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t most_headers = 2000, most_masks = 500;
 
-/// What was seen of one image; each thread writes its own.
+/// The findings about one image; each thread writes its own.
 struct Seen {
   ImageExtents extents;
   std::string problem;

@@ -1,4 +1,4 @@
-// What is in a dataset.
+// The contents of a dataset.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -14,12 +14,12 @@ namespace athanor {
 struct SplitSurvey {
   int64_t examples = 0;
   std::vector<int64_t> by_class;  // how many examples each class has
-  // Of image files:
+  // For image files:
   int64_t looked_at = 0;                   // how many were opened
-  ImageExtents smallest, median, largest;  // by area, of those
-  int64_t grey = 0;                        // of those, without colour
+  ImageExtents smallest, median, largest;  // by area, of the opened ones
+  int64_t grey = 0;                        // how many of the opened ones have no colour
   std::vector<std::string> broken;         // why they cannot be read
-  // Of pictures with masks, of those that were opened:
+  // For pictures with masks, counted over those that were opened:
   std::vector<int64_t> pixels_by_class;
   int64_t ignored_pixels = 0;  // that do not count
 };
@@ -28,12 +28,12 @@ struct SurveyOptions {
   /// Decode every image, not only the headers of up to 2000, evenly spread.
   bool whole = false;
   int threads = 1;
-  /// Told now and then how many images were opened. May throw to end the survey.
+  /// Called now and then with the number of opened images. May throw to end the survey.
   std::function<void(int64_t done, int64_t of)> progress = [](int64_t, int64_t) {};
 };
 
-/// Counts what a split holds, and looks at its image files. Other examples are not read: they were checked
-/// when the dataset was opened.
+/// Counts the examples of a split, and looks at its image files. Other examples are not read: they were
+/// checked when the dataset was opened.
 SplitSurvey survey(const Dataset& dataset, const SurveyOptions& options);
 
 }  // namespace athanor

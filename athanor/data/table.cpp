@@ -60,7 +60,7 @@ ColumnEncoding learn_column(const CsvTable& table, const std::vector<size_t>& ro
   return result;
 }
 
-/// Of a column in the input: a number and whether it is missing, or one for each category.
+/// How many inputs a column takes: a number, and whether it is missing; or one for each category.
 size_t width_of(const ColumnEncoding& column) {
   return column.categories.empty() ? (column.may_miss ? 2 : 1) : column.categories.size();
 }
@@ -71,7 +71,7 @@ std::string example_place(const std::string& name, size_t row) {
 }
 
 void encode(const ColumnEncoding& column, const std::string& field, float* out, const std::string& place) {
-  if (!column.categories.empty()) {  // a missing or new category is none of them
+  if (!column.categories.empty()) {  // a missing or new category has no input
     const auto found = std::ranges::lower_bound(column.categories, trim(field));
     if (found != column.categories.end() && *found == trim(field)) out[found - column.categories.begin()] = 1;
     return;
@@ -88,7 +88,7 @@ void encode(const ColumnEncoding& column, const std::string& field, float* out, 
   out[0] = static_cast<float>((*number - column.mean) / column.stddev);
 }
 
-/// Of all columns but `left_out`.
+/// Learns all columns except `left_out`.
 void learn_columns(const CsvTable& table, const std::vector<size_t>& rows,
                    const std::vector<size_t>& left_out, const std::string& name, ExampleSpec& spec) {
   size_t width = 0;
@@ -103,7 +103,7 @@ void learn_columns(const CsvTable& table, const std::vector<size_t>& rows,
   spec.normalization = {{0.0F}, {1.0F}};
 }
 
-/// Targets that are numbers, nearly each one another, are no classes.
+/// Throws for a target column of numbers that are nearly all different: they are not classes.
 void refuse_numbers(const CsvTable& table, const std::vector<size_t>& rows, size_t label,
                     const std::string& name) {
   std::set<std::string> values;
@@ -209,7 +209,7 @@ ExampleSpec learn_number_table(const CsvTable& table, const std::vector<size_t>&
 
 HostArray encode_rows(const CsvTable& table, const std::vector<size_t>& rows, const ExampleSpec& spec,
                       const std::string& name) {
-  std::vector<size_t> sources;  // where each encoded column is in this table
+  std::vector<size_t> sources;  // the index of each encoded column in this table
   for (const ColumnEncoding& column : spec.columns) {
     const auto found = std::ranges::find(table.columns, column.name);
     if (found == table.columns.end())

@@ -31,7 +31,7 @@ class TableDataset final : public Dataset {
 };
 
 /// The inputs of these rows, f32 [rows, 1, 1, F], encoded as `spec` says; columns are found by their names,
-/// and others are passed over. `name` is the table's for errors. Throws Error(value) for a column that is
+/// other columns are ignored. `name` is the table's for errors. Throws Error(value) for a column that is
 /// missing and for a field that should be a number.
 HostArray encode_rows(const CsvTable& table, const std::vector<size_t>& rows, const ExampleSpec& spec,
                       const std::string& name);
@@ -44,7 +44,7 @@ ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, 
 ExampleSpec learn_number_table(const CsvTable& table, const std::vector<size_t>& rows,
                                const std::vector<size_t>& targets, const std::string& name);
 
-/// The numbers [rows, columns] in these columns. Throws Error(value) for a field that is none.
+/// The numbers [rows, columns] in these columns. Throws Error(value) for a field that is not a number.
 std::vector<double> numbers_in(const CsvTable& table, const std::vector<size_t>& rows,
                                const std::vector<size_t>& columns, const std::string& name);
 
@@ -53,10 +53,10 @@ bool is_missing(const std::string& field);
 
 /// The column that holds the class: called label, class, target or y, or the last.
 size_t label_column(const CsvTable& table);
-/// The columns of these names. Throws Error(usage) for a name that is none.
+/// The columns of these names. Throws Error(usage) for a name that no column has.
 std::vector<size_t> columns_named(const CsvTable& table, const std::vector<std::string>& names,
                                   const std::string& place);
-/// Those of names with commas between; {label_column()} for "".
+/// The columns of these names, with commas between; {label_column()} for "".
 std::vector<size_t> target_columns(const CsvTable& table, const std::string& names, const std::string& place);
 
 }  // namespace athanor

@@ -20,7 +20,7 @@ void check_context(int64_t context) {
   if (context < 1) throw Error(ErrorCode::value, fmt::format("windows of {} tokens", context));
 }
 
-/// A whole number in [0, below), by seed and pass. Not the stream that shuffled_order() takes.
+/// A random number in [0, below) that depends on seed and pass. The stream is not that of shuffled_order().
 int64_t drawn(uint64_t seed, uint64_t pass, int64_t below) {
   const auto [low, high] = words_of(pass);
   const auto words = philox4x32({low, high, 0x7478U, 1}, words_of(seed));

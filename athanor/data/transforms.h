@@ -1,5 +1,5 @@
-// What is done to images, given the parameters: as torchvision.transforms.v2.functional does it to f32
-// images from 0 to 1, to rounding. augmentation.h chooses the parameters at random.
+// Transforms of images, given their parameters: as torchvision.transforms.v2.functional applies them to f32
+// images from 0 to 1, up to rounding. augmentation.h chooses the parameters at random.
 #pragma once
 #include <array>
 
@@ -9,7 +9,7 @@ namespace athanor::transforms {
 
 Picture horizontal_flip(const Picture& picture);
 Picture vertical_flip(const Picture& picture);
-/// The part from row `top` and column `left` on; black where it lies outside.
+/// The part that begins at row `top` and column `left`; black outside the image.
 Picture crop(const Picture& picture, int64_t top, int64_t left, int64_t height, int64_t width);
 
 enum class Interpolation { nearest, bilinear };
@@ -19,12 +19,12 @@ struct Affine {
   std::array<double, 2> translate = {0, 0};  // pixels to the right and down
   double scale = 1;
   std::array<double, 2> shear = {0, 0};  // degrees
-  /// What stays where it is, from the upper left corner (x, y); by default the image's middle.
+  /// The point that stays in place: the upper left corner or, by default, the image's middle.
   bool around_corner = false;
 };
-/// The image turned, shifted, scaled and sheared; black where nothing is.
+/// The image turned, shifted, scaled and sheared; black outside the old image.
 Picture affine(const Picture& picture, const Affine& how, Interpolation interpolation);
-/// Turned by degrees, counter-clockwise, around the middle.
+/// The image turned by degrees, counter-clockwise, around the middle.
 Picture rotate(const Picture& picture, double angle, Interpolation interpolation);
 
 /// A Gaussian of `sigma` pixels, cut to kernel_size x kernel_size (odd), mirrored at the edges.
@@ -37,7 +37,7 @@ Picture adjust_brightness(Picture picture, double factor);
 Picture adjust_contrast(Picture picture, double factor);
 Picture adjust_saturation(Picture picture, double factor);
 Picture adjust_sharpness(const Picture& picture, double factor);
-/// The colour wheel turned by `shift`, from -0.5 to 0.5.
+/// Turns the colour wheel by `shift`, from -0.5 to 0.5.
 Picture adjust_hue(Picture picture, double shift);
 /// All channels become the brightness.
 Picture grayscale(Picture picture);

@@ -15,7 +15,7 @@ Picture each_pixel(Picture picture, F f) {
   return picture;
 }
 
-/// With torchvision's weights. Of an image of one channel, that channel.
+/// The brightness with torchvision's weights. For an image of one channel, that channel.
 std::vector<float> brightness_of(const Picture& picture) {
   std::vector<float> grey(picture.plane(0), picture.plane(0) + picture.plane_size());
   if (picture.channels == 3)
@@ -24,7 +24,7 @@ std::vector<float> brightness_of(const Picture& picture) {
   return grey;
 }
 
-/// Hue, saturation and value, each 0 to 1; as Pillow and torchvision compute them.
+/// Hue, saturation and value, each from 0 to 1, computed as in Pillow and torchvision.
 std::array<float, 3> to_hsv(float r, float g, float b) {
   const float most = std::max({r, g, b}), range = most - std::min({r, g, b});
   if (range == 0) return {0, 0, most};

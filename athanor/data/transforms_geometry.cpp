@@ -8,7 +8,7 @@
 namespace athanor::transforms {
 namespace {
 
-/// Where a pixel comes from: x' = m[0] x + m[1] y + m[2], y' = m[3] x + m[4] y + m[5], in pixels from the
+/// The source of a pixel: x' = m[0] x + m[1] y + m[2], y' = m[3] x + m[4] y + m[5], in pixels from the
 /// middle. As torchvision's _get_inverse_affine_matrix.
 std::array<double, 6> inverse_matrix(const Affine& how, std::array<double, 2> center) {
   constexpr double degree = std::numbers::pi / 180;
@@ -43,7 +43,7 @@ float nearest_at(const Picture& picture, int64_t c, double x, double y) {
   return picture.at(c, static_cast<int64_t>(row), static_cast<int64_t>(column));
 }
 
-/// The place of index i of an axis that is mirrored at its ends, without repeating them.
+/// The index that i stands for on an axis that is mirrored at its ends, without repeating them.
 int64_t mirrored(int64_t i, int64_t size) {
   if (size == 1) return 0;
   const int64_t period = 2 * (size - 1);

@@ -1,4 +1,4 @@
-// WebDataset: tar archives in which the files of an example stand together, KEY.jpg and KEY.cls.
+// WebDataset: tar archives in which the files of an example, KEY.jpg and KEY.cls, follow each other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr const char* shard_hint =
 struct ShardExample {
   size_t shard;
   TarMember picture;
-  std::string label;  // what KEY.cls says
+  std::string label;  // the content of KEY.cls
   int64_t number = 0;
 };
 
@@ -50,7 +50,7 @@ class ShardPictures final : public PictureSource {
   std::vector<ShardExample> examples_;
 };
 
-/// A member's name without its endings: what the files of an example have in common.
+/// A member's name without its endings: the files of an example have it in common.
 std::string key_of(const std::string& name) {
   const size_t slash = name.rfind('/');
   return name.substr(0, name.find('.', slash == std::string::npos ? 0 : slash + 1));
@@ -80,7 +80,7 @@ void add_examples(const std::vector<fs::path>& shards, size_t shard, std::vector
   }
 }
 
-/// Numbers the labels: as they stand where all are whole numbers, else by name. Gives the names, {} for
+/// Numbers the labels: as they are if all are whole numbers, otherwise by name. Returns the names; {} for
 /// numbers.
 std::vector<std::string> number_labels(std::vector<ShardExample>& examples, const DataOptions& options,
                                        const fs::path& place) {
@@ -112,7 +112,7 @@ std::vector<std::string> number_labels(std::vector<ShardExample>& examples, cons
   return names;
 }
 
-/// "x-{000..012}.tar": the names in order; any other name by itself.
+/// "x-{000..012}.tar": all its names in order; for any other name, only that.
 std::vector<fs::path> braces_expanded(const fs::path& path) {
   const std::string text = path.string();
   const size_t open = text.find('{'), dots = text.find("..", open), close = text.find('}', open);

@@ -50,7 +50,7 @@ void add_file(std::string& bundle, const std::string& path, std::string text) {
   bundle += "== " + path + "\n" + text;
 }
 
-// Only the Python packages that probes look at. Other installed packages are private.
+// Whether probes look at a Python package. Other installed packages are private.
 bool is_looked_at(const std::string& package) {
   for (const char* name :
        {"torch", "tensorflow", "tensorflow-rocm", "jax", "jaxlib", "onnxruntime", "onnxruntime-gpu", "numpy"})
@@ -67,7 +67,7 @@ bool of_gpu(const Facts& facts, const std::string& path) {
   });
 }
 
-// GPUs of Windows stand in no file: what a runtime said of them, in the form of machine.toml.
+// GPUs of Windows are in no file: adds what a runtime reported about them, in the form of machine.toml.
 void add_gpus_of_windows(std::string& bundle, const Facts& facts) {
   std::string tables;
   for (const FoundDevice& device : facts.detection().devices) {

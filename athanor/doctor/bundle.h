@@ -7,11 +7,11 @@
 
 namespace athanor::doctor {
 
-/// The files that diagnoses rest on, redacted, in the form of the tests' machines (tests/machines): so that
-/// who gets it can unpack it and run `athanor doctor --root`. The report stands in /report.json.
+/// The files on which diagnoses are based, redacted, in the form of the tests' machines (tests/machines): the
+/// recipient can unpack it and run `athanor doctor --root`. The report is in /report.json.
 ///
-/// Not in it: names, host names, serials, MAC and IP addresses, UUIDs (redact.h), and no start file or
-/// variable but those that matter to GPU programs.
+/// It contains no names, host names, serials, MAC and IP addresses or UUIDs (redact.h), and no start files or
+/// variables except those that matter to GPU programs.
 std::string make_bundle(const Diagnosis& diagnosis, const Facts& facts);
 
 }  // namespace athanor::doctor

@@ -123,7 +123,7 @@ size_t layer_index(const Check& check) {
                              all_layers.begin());
 }
 
-// Ordered by layer, then by needs, then as in the files.
+// Ordered by layer, then by needs, then by position in the files.
 std::vector<Check> in_order(std::vector<Check> all) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Check& a, const Check& b) { return layer_index(a) < layer_index(b); });

@@ -43,9 +43,9 @@ struct Check {
 /// The parts of a machine from the bottom up. Lower parts are fixed first.
 std::span<const std::string_view> layers();
 
-/// The checks in data files (name, text), in the order to fix them: by layer, then by needs, then as in the
-/// files. Throws Error(format) for malformed data: unknown fields, a text that a language lacks, a duplicate
-/// or missing id, circular needs.
+/// The checks in data files (name, text), in the order to fix them: by layer, then by needs, then by position
+/// in the files. Throws Error(format) for malformed data: unknown fields, a text that a language lacks, a
+/// duplicate or missing id, circular needs.
 std::vector<Check> parse_checks(const std::vector<std::pair<std::string, std::string>>& files);
 
 /// Athanor's own checks.

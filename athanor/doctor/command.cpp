@@ -16,7 +16,7 @@ bool consists_of(std::string_view text, std::string_view others) {
                      [&](char c) { return is_letter(c) || is_digit(c) || others.find(c) != others.npos; });
 }
 
-// "12.8", "gfx1030", "6.8.0-48-generic": needs no quotes, and is no option and no path.
+// A word that needs no quotes, and is no option and no path: "12.8", "gfx1030", "6.8.0-48-generic".
 bool is_plain_word(std::string_view text) {
   return !text.empty() && text.size() <= 128 && (is_letter(text[0]) || is_digit(text[0])) &&
          consists_of(text, ".+_~:-");
@@ -26,20 +26,20 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 12 && std::all_of(text.begin(), text.end(), is_digit);
 }
 
-// "jax[cuda13]", "torch==2.12.*": for pip.
+// A requirement for pip: "jax[cuda13]", "torch==2.12.*".
 bool is_requirement(std::string_view text) {
   const size_t end = std::min(text.find_first_of("[=<>!"), text.size());
   return text.size() <= 128 && is_plain_word(text.substr(0, end)) &&
          consists_of(text.substr(end), ".+_~:-[],=<>!*");
 }
 
-// Not "nobody", which many services share, so that what is given to it is given to all of them.
+// A user's account. Not "nobody", which many services share: what is given to it is given to all of them.
 bool is_account(std::string_view text) {
   return !text.empty() && text.size() <= 64 && (is_letter(text[0]) || is_digit(text[0]) || text[0] == '_') &&
          consists_of(text, "._-") && text != "nobody" && text != "65534";
 }
 
-// A group of devices. Who joins one of these is given more than a GPU.
+// A group of devices, but not one of these: whoever joins one of them gets access to more than a GPU.
 bool is_device_group(std::string_view text) {
   constexpr std::string_view powerful[] = {"root",   "wheel",  "sudo",   "admin",   "adm",    "disk",
                                            "shadow", "docker", "lxd",    "libvirt", "kmem",   "staff",
@@ -55,7 +55,7 @@ bool is_variable(std::string_view text) {
          std::find(std::begin(not_ours), std::end(not_ours), text) == std::end(not_ours);
 }
 
-// The value of a variable may be anything that can be shown; what a shell would expand is not what it says.
+// The value of a variable: any printable text without $ and `, which a shell would expand.
 bool is_value(std::string_view text) {
   return text.size() <= 4096 && printable(text) == text && text.find_first_of("$`") == text.npos;
 }
@@ -64,7 +64,7 @@ bool is_download(std::string_view text) {
   return text.starts_with("https://") && consists_of(text, ":/._-+");
 }
 
-// "0000:01:00.0", several joined by a character.
+// PCI addresses, "0000:01:00.0", joined by a character.
 template <char joint>
 bool is_addresses(std::string_view text) {
   constexpr std::string_view form = "0000:00:00.0";
@@ -76,13 +76,13 @@ bool is_addresses(std::string_view text) {
   });
 }
 
-// A name in a folder that the command itself names.
+// The name of a file in a folder that the command itself names.
 bool is_file_name(std::string_view text) {
   return !text.empty() && text.size() <= 255 && text[0] != '-' && text[0] != '.' &&
          text.find('/') == text.npos && printable(text) == text;
 }
 
-// A Python environment that doctor knows, and that no package of the system's brought.
+// A Python environment that doctor knows, and that does not come from a package of the system.
 const PythonEnvironment* own_environment(const Facts& facts, const OwnFiles& own, const std::string& prefix) {
   for (const PythonEnvironment& one : facts.pythons())
     if (one.prefix == prefix && one.kind == "venv" && prefix != own.home &&
@@ -92,7 +92,7 @@ const PythonEnvironment* own_environment(const Facts& facts, const OwnFiles& own
   return nullptr;
 }
 
-// The Python of an environment: of the system, of /opt, or one of somebody's.
+// The Python of an environment: the system's, one in /opt, or a user's.
 bool is_python(const Facts& facts, const std::string& program) {
   for (const PythonEnvironment& one : facts.pythons())
     if (one.python() == program)
@@ -142,7 +142,7 @@ const std::map<std::string, Rule, std::less<>>& rules() {
     map["folder"] = [](const std::string& path, const Facts&, const OwnFiles& own) {
       return path == "/var/tmp" || is_mount_point(own, path);
     };
-    // In no command; where it may stand, there are files that --fix can change.
+    // No command contains it. It has a value if there are files that --fix can change.
     map["home"] = [](const std::string& path, const Facts&, const OwnFiles& own) {
       return !path.empty() && path == own.home && !own.environment.empty() && !own.start.empty();
     };

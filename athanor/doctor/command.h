@@ -9,14 +9,14 @@
 
 namespace athanor::doctor {
 
-/// Whether a rule says what may stand for a placeholder in commands; checks with others are malformed.
+/// Whether a placeholder has a rule for commands; checks with other placeholders are malformed.
 bool may_stand_in_commands(std::string_view placeholder);
 
 /// Values as words of a shell, quoted where they need it; those that break their rule are left out.
 class CommandWords {
  public:
   explicit CommandWords(const Facts& facts) : facts_(&facts), own_(own_files(facts)) {}
-  explicit CommandWords(Facts&&) = delete;  // which it goes on asking
+  explicit CommandWords(Facts&&) = delete;  // facts are read later
 
   Values of(const Values& values) const;
 

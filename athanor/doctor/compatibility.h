@@ -34,7 +34,7 @@ struct Compatibility {
     int oldest_sm = 0, newest_sm = 0;
     bool ptx = false;  // newer chips can run it too
   };
-  struct TorchGfx {  // wheels of these releases of torch that are built for these of ROCm
+  struct TorchGfx {  // releases of torch whose wheels for these releases of ROCm have these kernels
     Version torch_from, torch_to, rocm_from, rocm_to;
     Chips targets;
     bool some = false;  // they may have more
@@ -45,7 +45,7 @@ struct Compatibility {
     std::string url;
     Chips targets;  // empty: not known
   };
-  /// What a goal takes; none: not known.
+  /// What a goal needs; nullopt: not known.
   struct Room {
     std::string goal, on;  // "pytorch", "cuda"; see data/compatibility.toml
     std::string what, source;
@@ -63,8 +63,8 @@ struct Compatibility {
   struct JaxRocm {
     uint32_t major = 0;         // of ROCm
     std::string plugin, extra;  // "jax-rocm7-plugin", which jax[rocm7-local] brings
-    std::string jax;            // the newest version for which the rest is known
-    Version rocm;               // the oldest release that it works with
+    std::string jax;            // the newest version for which the following is known
+    Version rocm;               // the oldest release that the plugin works with
     Version oldest_python, newest_python;
     Chips targets;
   };
@@ -105,8 +105,8 @@ struct Compatibility {
   std::vector<Rocm> rocm;
   Chips override_10_3_0, hipblaslt, broken_half;
   std::map<std::string, Origin> origins;  // "cuda", "pytorch", ...
-  std::string date;                       // of the whole: "2026-11-22"
-  std::string file;                       // that it was read from; "" for what Athanor brings with it
+  std::string date;                       // of the whole data: "2026-11-22"
+  std::string file;                       // that the data was read from; "" for the built-in data
 
   /// Throws Error(format) that says which table and row of `file` is malformed.
   static Compatibility parse(std::string_view toml, const std::string& file = "compatibility.toml");
@@ -117,7 +117,7 @@ struct Compatibility {
   static void use(const std::string& file);
   static void use_built_in();
 
-  /// Days from `date` to a time in seconds since 1970; none where the time is before it.
+  /// Days from `date` to a time in seconds since 1970; none if the time is before it.
   std::optional<int64_t> age_in_days(int64_t now) const;
 
   /// The release with the same first two numbers as `version`; nullptr if the data does not have it.
@@ -126,13 +126,13 @@ struct Compatibility {
   const Rocm* rocm_release(const Version& version) const;
   /// The oldest driver that runs programs of this CUDA version; none if its major version is unknown.
   std::optional<Version> oldest_driver(const Version& cuda_version) const;
-  /// The last branch of NVIDIA's driver for a compute capability (61); nullptr where newer ones run it too.
+  /// The last branch of NVIDIA's driver for a compute capability (61); nullptr if newer branches run it too.
   const DriverBranch* last_driver(int sm) const;
-  /// What a branch is the last for; nullptr if the data does not have it.
+  /// The chips for which a branch is the last; nullptr if the data does not have it.
   const DriverBranch* driver_branch(uint32_t number) const;
-  /// nullptr for versions older or newer than the data.
+  /// The row for a version; nullptr for versions older or newer than the data.
   const OnnxRuntime* onnxruntime_gpu(const Version& version) const;
-  /// Compute capabilities that a torch wheel has kernels for; none where they are unknown.
+  /// Compute capabilities that a torch wheel has kernels for; none if they are unknown.
   struct SmRange {
     int oldest = 0, newest = 0;
     bool certain = false;  // read for this wheel, and not only derived from what its toolkit can compile
@@ -141,10 +141,10 @@ struct Compatibility {
   enum class Has { no, yes, unknown };
   /// Whether torch's wheels of that version for that ROCm have kernels for a chip.
   Has torch_has(const Version& torch, const Version& rocm_version, std::string_view gfx) const;
-  /// Chips that they are known to have kernels for.
+  /// The chips that these wheels are known to have kernels for.
   const TorchGfx* torch_targets(const Version& torch, const Version& rocm_version) const;
-  /// Whether any release of torch is known to have kernels for a chip: a newer one is then taken to have them
-  /// too.
+  /// Whether any release of torch is known to have kernels for a chip: newer ones are then assumed to have
+  /// them too.
   bool torch_had(std::string_view gfx) const;
   /// The newest of AMD's indexes that is known to have kernels for these chips; nullptr for none.
   const TheRock* therock_for(const Chips& gfx, const std::optional<Version>& python) const;

@@ -1,4 +1,4 @@
-// How the file of compatibility data is read: what is malformed in it is named by its table and row.
+// Reads the file of compatibility data. Errors name the table and row.
 #include "athanor/doctor/compatibility.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A part of the file, and where it stands: what is missing or wrong in it is named by that.
+// A part of the file, and its place there, which errors name.
 class Part {
  public:
   Part(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}

@@ -21,7 +21,7 @@ struct Required {
   std::string text;
 };
 
-// What the distribution's own tools have installed is theirs to keep together.
+// Packages of the distribution: its own tools keep them consistent.
 bool of_the_system(const Distribution& one) {
   return one.folder.starts_with("/usr/lib/") || one.folder.starts_with("/usr/lib64/") ||
          one.folder.starts_with("/lib/");
@@ -33,7 +33,7 @@ bool is_framework(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Everything that the packages require, those of extras that other packages ask for included.
+// Everything that the packages require, including requirements of extras that other packages ask for.
 std::vector<Required> requirements(const Machine& machine, const PythonEnvironment& environment,
                                    const MarkerValues& values, std::vector<std::string>& unknown) {
   std::map<const Distribution*, std::vector<Required>> lists;
@@ -61,7 +61,7 @@ std::vector<Required> requirements(const Machine& machine, const PythonEnvironme
     MarkerValues with_extra = values;
     with_extra["extra"] = extra;
     for (const Required& one : lists[by]) {
-      // With an extra, what holds without it was looked at before.
+      // If a requirement holds without an extra too, it was looked at before.
       const Truth plain = extra.empty() ? Truth::no : [&] {
         MarkerValues none = values;
         none["extra"] = "";
@@ -92,7 +92,7 @@ Truth suits(const Required& one, const std::vector<const Distribution*>& there) 
   return any;
 }
 
-// Whether some version suits both: one that either names, one a little above it, or the first of all.
+// Whether some version satisfies both: one that either names, one a little above it, or the first of all.
 bool can_agree(const std::string& a, const std::string& b) {
   std::vector<std::string> versions = {"0"};
   for (const std::string& specifiers : {a, b})
@@ -108,7 +108,7 @@ bool can_agree(const std::string& a, const std::string& b) {
   });
 }
 
-// conda has packages without Python's records of them.
+// Whether conda has the package: its packages may lack Python's records.
 bool known_to_conda(const Machine& machine, const PythonEnvironment& environment, const std::string& name) {
   return environment.kind == "conda" &&
          !machine.glob(fmt::format("{}/conda-meta/{}-*.json", environment.prefix, name)).empty();
@@ -121,7 +121,7 @@ std::string Contradiction::found() const {
 }
 
 MarkerValues marker_values(const Machine& machine, const PythonEnvironment& environment) {
-  // lib/python3.12 is CPython's, and all that is read here is Linux.
+  // lib/python3.12 is CPython's, and only Linux machines are read here.
   MarkerValues values = {{"os_name", "posix"},
                          {"sys_platform", "linux"},
                          {"platform_system", "Linux"},

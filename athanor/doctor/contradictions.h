@@ -1,5 +1,5 @@
 // Packages of one Python environment that contradict each other: each package's requirements, compared with
-// what is installed. pip holds to that only while it installs.
+// what is installed. pip checks requirements only while it installs.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,19 +17,19 @@ struct Contradiction {
   std::string name;                     // of the required package
   const Distribution* there = nullptr;  // nullptr: not installed
   bool severe = false;                  // a framework cannot work like this
-  std::vector<std::string> others;      // packages that no version of it suits together with `by`
+  std::vector<std::string> others;      // packages for which no version of it suits them and `by`
 
   std::string found() const;  // "numpy 2.1.0", or "numpy: -"
 };
 
 struct Contradictions {
   std::vector<Contradiction> found;  // severe ones first
-  std::vector<std::string> unknown;  // "PACKAGE: REQUIREMENT": what might be one
+  std::vector<std::string> unknown;  // "PACKAGE: REQUIREMENT": possible contradictions
 };
 
 Contradictions contradictions(const Machine& machine, const PythonEnvironment& environment);
 
-/// Variables of markers, as far as the files of the machine tell them.
+/// The values of variables in markers, as far as the machine's files show them.
 MarkerValues marker_values(const Machine& machine, const PythonEnvironment& environment);
 
 }  // namespace athanor::doctor

@@ -17,7 +17,7 @@ namespace {
 
 // The ids and everything that they need, directly or indirectly.
 std::set<std::string> with_needs(const std::vector<Check>& checks, std::set<std::string> ids) {
-  // Backwards, what needs stands behind what is needed.
+  // Backwards, because a check comes after those that it needs.
   for (auto check = checks.rbegin(); check != checks.rend(); ++check)
     if (ids.count(check->id) > 0) ids.insert(check->needs.begin(), check->needs.end());
   return ids;
@@ -25,7 +25,7 @@ std::set<std::string> with_needs(const std::vector<Check>& checks, std::set<std:
 
 Verdict verdict_of(const Check& check, Status status, bool blocked) {
   if (status == Status::skip) return Verdict::skipped;
-  // A goal that fails by itself is one for which nothing is installed.
+  // If a goal itself fails, nothing is installed for it.
   if (check.severity == Severity::goal)
     return blocked ? Verdict::consequence : status == Status::pass ? Verdict::ok : Verdict::skipped;
   if (status == Status::pass) return Verdict::ok;
@@ -66,19 +66,19 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Look& look, const std
   const auto start = Clock::now();
   const std::set<std::string> wanted = with_needs(checks, only);
   Diagnosis diagnosis;
-  std::map<std::string, std::set<const Check*>> roots;  // of all that went before, by id
-  std::set<std::string> unseen;                         // what applies and could not be looked at
+  std::map<std::string, std::set<const Check*>> roots;  // of all earlier checks, by id
+  std::set<std::string> unseen;                         // applicable checks that could not be decided
   for (const Check& check : checks) {
     if (!only.empty() && wanted.count(check.id) == 0) continue;
     std::set<const Check*> causes;
     for (const std::string& need : check.needs) causes.insert(roots[need].begin(), roots[need].end());
     Result result{&check, look(check), Verdict::ok, {}};
     result.verdict = verdict_of(check, result.finding.status, !causes.empty());
-    // A goal that fails by itself is not unknown, whatever it saw.
+    // The evidence of a goal that itself fails does not make it unknown.
     if (result.verdict == Verdict::skipped && result.finding.status == Status::fail)
       result.finding.evidence.clear();
     if (result.verdict == Verdict::skipped && !result.finding.evidence.empty()) unseen.insert(check.id);
-    // Nor does it work for all that is known while something that it needs is not.
+    // A goal is also unknown while something that it needs is unknown.
     if (result.verdict == Verdict::ok && check.severity == Severity::goal)
       for (const std::string& need : check.needs)
         if (unseen.contains(need)) {

@@ -20,7 +20,7 @@ struct Result {
   const Check* check = nullptr;
   Finding finding;
   Verdict verdict = Verdict::ok;
-  std::vector<const Check*> causes;  // of a consequence: the root causes, in the order to fix them
+  std::vector<const Check*> causes;  // for a consequence: the root causes, in the order to fix them
 
   /// A text of the check with the finding's values in it.
   std::string text(const Text& text, Language language) const {
@@ -42,14 +42,14 @@ struct Offer {
 struct Diagnosis {
   std::vector<Result> results;  // in the order to fix them
   Values common;                // values that every text may use
-  std::string kind;             // of machine
+  std::string kind;             // the machine's kind
   double seconds = 0;
 
   std::vector<const Result*> with(Verdict verdict) const;
   const Result* find(std::string_view id) const;
   /// Whether there are no problems. There may be warnings.
   bool well() const { return with(Verdict::problem).empty(); }
-  /// Those that apply here and could not be seen: skipped, with what stood in the way as evidence.
+  /// The results of checks that apply but could not be decided: skipped, with the obstacle as evidence.
   std::vector<const Result*> unknown() const;
   /// Consequences of a root cause.
   std::vector<const Result*> consequences_of(const Check& cause) const;

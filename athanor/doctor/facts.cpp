@@ -47,7 +47,7 @@ std::vector<const Gpu*> Facts::gpus(Vendor vendor) const {
 const NvidiaDriver& Facts::nvidia() const {
   return once(nvidia_, [&] {
     NvidiaDriver driver = read_nvidia(machine_);
-    // In WSL the driver is Windows', and only its library tells which.
+    // In WSL the driver is that of Windows, and only its library reports the version.
     for (const FoundDevice& device : detection().devices)
       if (driver.version.empty() && device.from_windows && device.text("vendor") == "NVIDIA")
         driver.version = device.text("driver_version"), driver.source = "NVML";

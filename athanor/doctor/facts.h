@@ -1,4 +1,4 @@
-// What the probes ask about a machine. Each fact is read once, at its first use.
+// The facts about a machine that probes ask for. Each fact is read once, at its first use.
 #pragma once
 #include <functional>
 #include <map>
@@ -31,12 +31,12 @@ class Facts {
   /// The device list that `athanor detect` prints. On this machine runtimes are asked, each in a child
   /// process.
   const Detection& detection() const;
-  /// Its GPUs.
+  /// The GPUs of detection().
   const std::vector<Gpu>& gpus() const;
   std::vector<const Gpu*> gpus(Vendor vendor) const;
   const NvidiaDriver& nvidia() const;
   const std::vector<PythonEnvironment>& pythons() const;
-  /// The builds of torch, of environments that have one.
+  /// The builds of torch in the environments that have one.
   const std::vector<TorchBuild>& torches() const;
   const std::vector<Setting>& shell() const;
   const Packages& packages() const;
@@ -51,18 +51,18 @@ class Facts {
   /// Every folder with shared libraries of rocBLAS' kernels: of ROCm and of each torch.
   std::vector<std::string> rocblas_folders() const;
 
-  /// What device.self_test runs; without it that check is skipped. It is not one of the facts, because
+  /// The function of device.self_test; without it that check is skipped. It is not one of the facts, because
   /// computing needs the whole library, and time.
   using SelfTest = std::function<Finding()>;
   void set_self_test(SelfTest test) { self_test_ = std::move(test); }
   SelfTest self_test() const { return machine_.live() ? self_test_ : nullptr; }
-  /// What device.examined runs, likewise.
+  /// The function of device.examined, likewise.
   void set_examined(SelfTest test) { examined_ = std::move(test); }
   SelfTest examined() const { return machine_.live() ? examined_ : nullptr; }
 
   /// "amd gfx1030, debian 12": fixes that work on one machine of a kind should work on the others.
   std::string machine_kind() const;
-  /// {user}, {home}, {distro} (Os::family), {os} (Os::id), {wsl}, {kernel}: what every text may use.
+  /// {user}, {home}, {distro} (Os::family), {os} (Os::id), {wsl}, {kernel}: values that every text may use.
   Values common_values() const;
 
  private:

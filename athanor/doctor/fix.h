@@ -1,4 +1,4 @@
-// What doctor fixes itself: only the user's own files, so that each change can be undone.
+// Doctor's own fixes: they change only the user's own files, so that each change can be undone.
 //
 // Actions of fixes (check.h), by the values of the finding:
 //   set-variable    export {variable}={value} in Athanor's environment file
@@ -24,8 +24,8 @@ struct Change {
   std::string note;  // a description for people: "export A=1"
 };
 
-/// What an action would change, all of it in own_files.h's files; nothing for an unknown one, where it is
-/// done already, and where the user has no files of their own.
+/// The changes that an action makes, all in own_files.h's files; none for an unknown action, if it is done
+/// already, or if the user has no files of their own.
 std::vector<Change> changes_of(const Facts& facts, const Result& result, const Offer& offer);
 
 /// Makes changes, and undoes them unless `keep()` was called.

@@ -18,7 +18,7 @@ bool is_nvidia_without_driver(const Gpu& gpu) {
   return gpu.vendor == Vendor::nvidia && (gpu.driver.empty() || gpu.driver == "nouveau");
 }
 
-// What a driver says of a card that it left behind, in one message of several lines:
+// A driver's message about a card that it has dropped, one message of several lines:
 //   NVRM: The NVIDIA GeForce GTX 1050 GPU installed in this system is
 //   NVRM:  supported through the NVIDIA 580.xx Legacy drivers. Please
 //   NVRM:  ... The 595.58.03 NVIDIA driver will ignore this GPU.
@@ -33,7 +33,8 @@ std::optional<LastDriver> last_driver_in_log(const Facts& facts) {
   return std::nullopt;
 }
 
-// Of which card the log speaks: of one whose chip is not known, unless the data has dropped no other.
+// Whether the log means this card: yes if its chip is unknown; otherwise only if all chips are known, and
+// none of them was dropped by the data.
 bool log_means(const Facts& facts, const Gpu& gpu) {
   if (!is_nvidia_without_driver(gpu) || facts.system().wsl) return false;
   if (gpu.arch.empty()) return true;
@@ -91,7 +92,7 @@ std::optional<Version> usable_driver(const Facts& facts, const std::vector<const
   auto loaded = Version::parse(facts.nvidia().version);
   const auto last = last_driver(facts, gpus);
   if (!last || (loaded && loaded->at(0) <= last->branch)) return loaded;
-  // What the data says of a card that the loaded driver runs is wrong.
+  // If the loaded driver runs the cards, the data about them is wrong.
   if (loaded && std::all_of(gpus.begin(), gpus.end(), [](const Gpu* gpu) { return gpu->is_driven(); }))
     return loaded;
   return Version::parse(fmt::format("{}.999", last->branch));

@@ -14,30 +14,30 @@ namespace athanor::doctor {
 /// The newest branch of NVIDIA's driver that runs a GPU.
 struct LastDriver {
   uint32_t branch = 0;
-  std::string chips;         // whose last it is: "Kepler"; the GPU's name where the data lacks the branch
-  std::string source, said;  // evidence: what says so, and how
+  std::string chips;         // the chips it is the last for: "Kepler"; the GPU's name if the data lacks it
+  std::string source, said;  // evidence: the source, and its words
 };
 
-/// By the chip, else by the kernel's log, where a newer driver says which branch runs a GPU that it ignores.
-/// None where newer ones run it too, and where nothing is known.
+/// By the chip, otherwise by the kernel's log, in which a newer driver names the branch for a GPU that it
+/// ignores. None if newer branches run it too, or if nothing is known.
 std::optional<LastDriver> last_driver(const Facts& facts, const Gpu& gpu);
-/// The oldest of several GPUs'.
+/// The oldest branch among those of several GPUs.
 std::optional<LastDriver> last_driver(const Facts& facts, const std::vector<const Gpu*>& gpus);
 
 /// The version of NVIDIA's driver that is loaded, else installed; "" for none.
 std::string newest_nvidia_driver(const Facts& facts);
 
-/// The driver that is loaded or installed has dropped the GPU, which nothing runs.
+/// Whether the loaded or installed driver has dropped the GPU, and no other driver runs it.
 bool is_left_behind(const Facts& facts, const Gpu& gpu);
-/// Why it is not used, and what would change that.
+/// Why the GPU is not used, and what would change that.
 Text left_behind_reason(const Facts& facts, const LastDriver& last);
 
-/// The driver that programs for these GPUs can count on: the loaded one; where that has dropped one of them,
-/// or none is loaded, the newest of the branch that runs them all. None: any.
+/// The driver that programs for these GPUs can count on: the loaded one; if it has dropped one of them, or
+/// none is loaded, the newest of the branch that runs them all. None: any.
 std::optional<Version> usable_driver(const Facts& facts, const std::vector<const Gpu*>& gpus);
 
-/// Whether kernels for these compute capabilities (sm_50: 50) run on a GPU. Of one whose chip is not known,
-/// whether they may, by what else its last driver runs.
+/// Whether kernels for these compute capabilities (sm_50: 50) run on a GPU. For a GPU with an unknown chip,
+/// whether they may, judged by the other chips of its last driver.
 bool may_run(const Facts& facts, const Gpu& gpu, int oldest_sm,
              int newest_sm = std::numeric_limits<int>::max());
 

@@ -12,7 +12,7 @@ constexpr const char* enable = "RUSTICL_ENABLE";
 
 bool has(const std::string& name, std::string_view part) { return name.find(part) != std::string::npos; }
 
-// "iris:1,radeonsi:0,2": drivers, some with numbers of their devices.
+// Whether a list like "iris:1,radeonsi:0,2" (drivers, some with their devices' numbers) names a driver.
 bool names_driver(const std::string& value, const std::string& driver) {
   const auto parts = split(value, ',');
   return std::any_of(parts.begin(), parts.end(),
@@ -27,7 +27,7 @@ std::string OpenclDriver::name() const { return file.substr(file.rfind('/') + 1)
 
 bool OpenclDriver::serves(const Gpu& gpu) const {
   const std::string base = library.substr(library.rfind('/') + 1);
-  // Mesa's drive AMD's and Intel's.
+  // Mesa's drivers run AMD's and Intel's GPUs.
   if (has(base, "Rusticl") || has(base, "MesaOpenCL"))
     return gpu.vendor == Vendor::amd || gpu.vendor == Vendor::intel;
   if (gpu.vendor == Vendor::amd) return has(base, "amdocl");
@@ -54,7 +54,7 @@ std::vector<OpenclDriver> opencl_drivers(const Facts& facts) {
     if (one.library.starts_with("/") && machine.covers(one.library))
       one.there = machine.exists(one.library);
     else if (!machine.covers_libraries())
-      one.there = !one.library.empty();  // of libraries nothing was recorded: as the file says
+      one.there = !one.library.empty();  // no libraries were recorded: trust the file
     else
       one.there = !one.library.empty() && !machine.libraries(one.library).empty();
     all.push_back(std::move(one));
@@ -66,7 +66,7 @@ bool predates_opencl_drivers(const Gpu& gpu) {
   return gpu.vendor == Vendor::intel && (gpu.arch == "ivb" || gpu.arch == "hsw");
 }
 
-// The kernel's radeon runs the first chips of GCN too, Mesa's radeonsi all of them.
+// The kernel's radeon also runs the first chips of GCN; Mesa's radeonsi runs all chips of GCN.
 std::string rusticl_driver(const Gpu& gpu) {
   if (gpu.vendor == Vendor::amd)
     return gpu.driver == "radeon" && !gpu.arch.starts_with("gfx") ? "r600" : "radeonsi";
@@ -105,7 +105,7 @@ OpenclUse opencl_use(const Facts& facts, const Gpu& gpu) {
   }
   if (use.state == State::hidden) use.variable = enable, use.value = rusticl_enable_with(facts, rusticl);
   if (!gpu.opencl.empty())
-    use = {State::listed, use.driver, {}, {}};  // some builds of Mesa show it anyway
+    use = {State::listed, use.driver, {}, {}};  // some builds of Mesa show it without the variable
   else if (predates_opencl_drivers(gpu) ||
            (gpu.driver == "dxg" && (gpu.vendor == Vendor::nvidia || gpu.vendor == Vendor::amd)))
     use = {State::impossible, {}, {}, {}};

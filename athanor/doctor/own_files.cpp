@@ -8,12 +8,12 @@
 namespace athanor::doctor {
 namespace {
 
-// With all that lies in them.
+// Folders of the system, with everything in them.
 constexpr std::string_view system_trees[] = {
     "/bin",  "/boot", "/dev",  "/efi",  "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix",    "/proc",
     "/root", "/run",  "/sbin", "/snap", "/sys", "/usr", "/var",   "/opt",   "/gnu",    "/ostree", "/sysroot",
 };
-// But these, where people's homes and files are.
+// Exceptions: people's homes and files are here.
 constexpr std::string_view people_trees[] = {"/root/", "/usr/home/", "/var/home/", "/var/tmp/"};
 
 bool in_tree(std::string_view path, std::string_view tree) {
@@ -26,7 +26,7 @@ bool is_folder(const Machine& machine, const std::string& path) {
   return machine.status(path).kind == FileStatus::Kind::folder;
 }
 
-// Root's home is no folder of the system for root.
+// For root, root's home is not a folder of the system.
 bool is_home(const Machine& machine, const std::string& path) {
   const User& user = machine.user();
   const bool root = user.uid == 0 && path == "/root";
@@ -34,8 +34,8 @@ bool is_home(const Machine& machine, const std::string& path) {
          (root || !leads_to_system(machine, path));
 }
 
-// A variable's folder of the XDG kind, or the usual one in the home. The standard has programs ignore a
-// relative one; so that a setting is never overlooked, it counts as none at all here.
+// The folder that an XDG variable names, or the usual one in the home. By the standard, programs ignore a
+// relative path; here it means no folder at all, so that a setting is never overlooked.
 std::string base_folder(const Machine& machine, const char* variable, const char* usual,
                         const std::string& home) {
   if (const auto folder = machine.environment(variable); folder && !folder->empty())
@@ -43,13 +43,13 @@ std::string base_folder(const Machine& machine, const char* variable, const char
   return home.empty() ? "" : home + usual;
 }
 
-// The user's or root's, who may have made it for the user by `sudo`.
+// Whether the owner is neither the user nor root, who may have made it for the user by `sudo`.
 bool is_anothers(const Machine& machine, const std::string& path) {
   const uint32_t owner = machine.status(path).uid;
   return owner != 0 && owner != machine.user().uid;
 }
 
-// A folder that is there or could be: in the home, or in another folder that is there.
+// Whether a folder exists or could be made: in the home, or in another existing folder.
 bool may_be_made(const Machine& machine, const std::string& path, const std::string& home) {
   const FileStatus status = machine.status(path);
   if (status.kind != FileStatus::Kind::missing)
@@ -82,7 +82,7 @@ bool is_system_path(std::string_view path) {
 
 bool leads_to_system(const Machine& machine, const std::string& path) {
   if (is_system_path(path)) return true;
-  // What is not there yet lies in the first folder above it that is.
+  // A missing path will be in the first existing folder above it.
   std::string there = path, missing;
   while (!there.empty() && machine.status(there).kind == FileStatus::Kind::missing) {
     missing.insert(0, there.substr(there.rfind('/')));
@@ -107,7 +107,7 @@ OwnFiles own_files(const Facts& facts) {
   const std::string cache = cache_folder(facts);
   if (!leads_to_system(machine, cache)) {
     own.database = path_in(cache, "athanor.db");
-    // A folder that is not called after us may hold other things than ours.
+    // A folder without Athanor's name may hold other things than Athanor's.
     const std::string name = cache.substr(cache.rfind('/') + 1);
     const bool named = name.starts_with("athanor") || name.starts_with(".athanor");
     if (named && may_be_made(machine, cache, own.home)) own.cache = cache;

@@ -13,7 +13,7 @@ namespace {
 bool is_decimal(char c) { return c >= '0' && c <= '9'; }
 bool is_small_letter(char c) { return c >= 'a' && c <= 'z'; }
 
-// Reads a version from its start to its end; what is there is taken off the front.
+// Reads a version from its start to its end; each part that is found is removed from the front.
 class VersionReader {
  public:
   explicit VersionReader(std::string_view text) : text_(text) {}
@@ -36,8 +36,8 @@ class VersionReader {
     return value;
   }
   bool too_large() const { return too_large_; }
-  // ".rc1", "-rc.1", "rc": one of the words, with a separator before it and before its number, which is 0
-  // where it is missing. The index of the word and the number.
+  // Reads ".rc1", "-rc.1" or "rc": one of the words, with an optional separator before it and before its
+  // number, which is 0 if it is missing. Returns the index of the word and the number.
   template <size_t Count>
   std::optional<std::pair<size_t, uint64_t>> part(const std::array<std::string_view, Count>& words) {
     std::string_view rest = text_;
@@ -96,7 +96,7 @@ std::string lower(std::string_view text) {
 
 bool all_digits(const std::string& text) { return std::all_of(text.begin(), text.end(), is_decimal); }
 
-// One of the parts of a local version: numbers are above words.
+// Compares parts of local versions: numbers are above words.
 std::strong_ordering compare_local(const std::string& a, const std::string& b) {
   const bool number_a = all_digits(a), number_b = all_digits(b);
   if (number_a != number_b) return number_a <=> number_b;
@@ -125,14 +125,14 @@ Truth satisfies_one(const PackageVersion& version, std::string_view text, std::s
   }
   if (*op == "==") return truth((other->has_local() ? version : plain) == *other);
   if (*op == "!=") return truth((other->has_local() ? version : plain) != *other);
-  if (other->has_local()) return Truth::unknown;  // which the others do not allow
+  if (other->has_local()) return Truth::unknown;  // other operators do not allow it
   if (*op == "~=") {
     const auto shorter = other->shorter();
     return shorter ? truth(plain >= *other && plain.begins_with(*shorter)) : Truth::unknown;
   }
   if (*op == "<=") return truth(plain <= *other);
   if (*op == ">=") return truth(plain >= *other);
-  // Less than 2.0 is no pre-release of 2.0, and more than 2.0 no 2.0.post1 and no 2.0+local.
+  // By PEP 440, 2.0rc1 does not satisfy <2.0, and 2.0.post1 and 2.0+local do not satisfy >2.0.
   if (*op == "<") return truth(version < *other && !version.is_prerelease_of(*other));
   const bool post_of_it = version.is_postrelease() && version.stem() == *other;
   return truth(version > *other && !post_of_it && !(version.has_local() && plain == *other));

@@ -1,4 +1,4 @@
-// Versions of Python packages and what may be asked of them, as PEP 440 and packaging.python.org define them.
+// Versions of Python packages and their specifiers, as PEP 440 and packaging.python.org define them.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace athanor::doctor {
 
-/// What can be said of a question: no more than is known.
+/// The answer to a question; unknown if the facts do not decide it.
 enum class Truth { no, yes, unknown };
 
 Truth both(Truth a, Truth b);    // and
@@ -19,7 +19,7 @@ Truth either(Truth a, Truth b);  // or
 /// "1!2.0rc1.post2.dev3+cu128". Not Version (version.h), which compares the numbers at the start of any text.
 class PackageVersion {
  public:
-  /// None for what PEP 440 does not allow.
+  /// None for text that PEP 440 does not allow.
   static std::optional<PackageVersion> parse(std::string_view text);
 
   std::strong_ordering operator<=>(const PackageVersion& other) const;
@@ -29,13 +29,14 @@ class PackageVersion {
   bool is_postrelease() const { return post_.has_value(); }
   bool has_local() const { return !local_.empty(); }
   PackageVersion without_local() const;
-  PackageVersion base() const;  // epoch and release alone
-  PackageVersion stem() const;  // these and the pre-release: what 2.0rc1 and 2.0rc1.post2 share
-  /// 2.0rc1 and 2.0.dev1 of 2.0, 2.0.post1.dev1 of 2.0.post1; nothing of a pre-release.
+  PackageVersion base() const;  // only epoch and release
+  PackageVersion stem() const;  // also the pre-release: what 2.0rc1 and 2.0rc1.post2 share
+  /// True for 2.0rc1 and 2.0.dev1 of 2.0, and for 2.0.post1.dev1 of 2.0.post1; false if `other` is a
+  /// pre-release.
   bool is_prerelease_of(const PackageVersion& other) const;
   /// Whether the release begins with that of `prefix`, missing numbers being 0: 2.1.3 with 2.1.
   bool begins_with(const PackageVersion& prefix) const;
-  /// 2.1 of 2.1.3rc1; none where the release is a single number.
+  /// 2.1 for 2.1.3rc1; none if the release is a single number.
   std::optional<PackageVersion> shorter() const;
 
  private:
@@ -46,8 +47,8 @@ class PackageVersion {
   std::vector<std::string> local_;  // numbers without leading zeros
 };
 
-/// Whether a version is one of ">=1.21,<2,!=1.24.*"; "" allows all. Pre-releases count, for they are
-/// installed. Unknown where either is malformed.
+/// Whether a version satisfies specifiers like ">=1.21,<2,!=1.24.*"; "" allows all. Pre-releases count,
+/// because they are installed. Unknown if either is malformed.
 Truth satisfies(std::string_view version, std::string_view specifiers);
 
 }  // namespace athanor::doctor

@@ -27,14 +27,15 @@ void skip_space(std::string_view& text) {
   while (!text.empty() && is_space(text[0])) text.remove_prefix(1);
 }
 
-// Where a quoted ';' is none: only a URL may have one, and behind it a space stands before the marker's.
+// The end of the specifiers, at the marker's ';' outside quotes. Only a URL may contain one; after a URL, the
+// marker's has a space before it.
 size_t end_of_specifiers(std::string_view text, bool url) {
   if (!url) return text.find(';');
   const size_t end = text.find(" ;");
   return end == std::string_view::npos ? end : end + 1;
 }
 
-// Evaluates a marker as it reads it. What is malformed is unknown.
+// Evaluates a marker while reading it. A malformed one is unknown.
 class MarkerReader {
  public:
   MarkerReader(std::string_view text, const MarkerValues& values) : text_(text), values_(values) {}
@@ -99,7 +100,7 @@ class MarkerReader {
     }
     one.name = take_name(text_);
     if (one.name.empty()) malformed_ = true;
-    std::replace(one.name.begin(), one.name.end(), '.', '_');  // os.name, of old
+    std::replace(one.name.begin(), one.name.end(), '.', '_');  // os.name, the older form
     if (one.name == "python_implementation") one.name = "platform_python_implementation";
     const auto value = values_.find(one.name);
     one.known = value != values_.end();

@@ -1,4 +1,4 @@
-// What a Python package requires: "numpy[extra]>=1.21; python_version < '3.12'", as PEP 508 defines it.
+// Requirements of Python packages: "numpy[extra]>=1.21; python_version < '3.12'", as PEP 508 defines them.
 #pragma once
 #include <map>
 #include <optional>
@@ -13,15 +13,15 @@ namespace athanor::doctor {
 struct Requirement {
   std::string name;                 // normalised
   std::vector<std::string> extras;  // normalised
-  std::string specifiers;           // ">=1.21,<2"; "" for any, and where it is a URL
+  std::string specifiers;           // ">=1.21,<2"; "" for any, and for a URL
   std::string marker;               // "python_version < '3.12'"; "" for none
-  bool url = false;                 // "name @ https://...": which version that is cannot be known
+  bool url = false;                 // "name @ https://...": its version cannot be known
 
-  /// None for what PEP 508 does not allow.
+  /// None for text that PEP 508 does not allow.
   static std::optional<Requirement> parse(std::string_view text);
 };
 
-/// Values of an environment's variables in markers ("python_version"): those that are known.
+/// Known values of an environment's variables in markers ("python_version").
 using MarkerValues = std::map<std::string, std::string, std::less<>>;
 
 /// Whether a marker holds; unknown if it depends on an unknown value or is malformed.

@@ -37,7 +37,7 @@ InstallPlan planned(const Facts& facts, const std::string& goal, const Gpus& gpu
   return plan;
 }
 
-// The first that is possible; where none is, the first.
+// The plan for the first group with which it is possible; if there is none, for the first group.
 InstallPlan plan_framework(const Facts& facts, const std::string& goal, const PlanChoice& choice) {
   const GpuGroups all = gpu_groups(facts, choice);
   const Gpus* used = &all.groups.front();

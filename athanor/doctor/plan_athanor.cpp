@@ -1,4 +1,4 @@
-// Athanor itself, which takes GPUs of every vendor through OpenCL, and through CUDA and HIP where they are.
+// Athanor itself, which uses GPUs of every vendor through OpenCL, and through CUDA and HIP if they are there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void add_link_once(InstallPlan& plan, Link link) {
   if (!known) plan.links.push_back(std::move(link));
 }
 
-// "driver", or of GPUs of several vendors "driver (amd)".
+// "driver", or, with GPUs of several vendors, "driver (amd)".
 std::string part_of(const Facts& facts, const char* part, const Gpu& gpu) {
   const bool alone =
       std::ranges::all_of(facts.gpus(), [&](const Gpu& other) { return other.vendor == gpu.vendor; });
@@ -47,7 +47,8 @@ void set_variable(InstallPlan& plan, const std::string& name, const std::string&
   plan.variables.emplace_back(name, value);
 }
 
-// The compiler of CUDA or HIP that is missing where their runtime lists the GPU. True if OpenCL has to do.
+// Adds the compiler of CUDA or HIP if it is missing although their runtime lists the GPU. True if OpenCL is
+// needed meanwhile.
 bool add_compiler(InstallPlan& plan, const Gpu& gpu, PlannedGpu& planned) {
   if (gpu.without_compiler.empty()) return false;
   const std::string name = gpu.without_compiler == "cuda" ? "NVRTC" : "hipRTC";
@@ -65,7 +66,7 @@ bool add_compiler(InstallPlan& plan, const Gpu& gpu, PlannedGpu& planned) {
   return meanwhile;
 }
 
-// The OpenCL driver of one GPU: the one that is there, else the one to install.
+// Adds the OpenCL driver of one GPU: the installed one, otherwise the one to install.
 void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGpu& planned) {
   if (!add_compiler(plan, gpu, planned) && !gpu.without_compiler.empty()) return;
   if (gpu.opencl.empty() && !gpu.device.empty()) {
@@ -164,7 +165,7 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
   plan.goal = "athanor";
   plan.packages = {"g++", "cmake", "ninja-build", "ccache", "pkg-config", "git"};
   const Gpus chosen = chosen_gpus(facts, choice);
-  // Cards that the driver has dropped keep it from none of the others.
+  // Cards that the driver has dropped do not keep it from running the others.
   Gpus kept = chosen;
   const auto left_behind = [&](const Gpu* gpu) { return is_left_behind(facts, *gpu); };
   const auto is_nvidia = [](const Gpu* gpu) { return gpu->vendor == Vendor::nvidia; };

@@ -63,7 +63,7 @@ Vendor vendor_of(const std::string& name) {
               nearest_hint(name, {"amd", "nvidia", "intel"}));
 }
 
-// Of those GPUs of a vendor that one wheel does not serve all, those of one chip.
+// Groups of a vendor's GPUs: all of them; and, because one wheel may not serve all, those of each chip.
 void add_with_chips(std::vector<Gpus>& groups, const Gpus& gpus) {
   if (gpus.empty()) return;
   groups.push_back(gpus);
@@ -84,7 +84,7 @@ std::string what_is_installed(const InstallPlan& plan) {
   return join(plan.packages) + (plan.index.empty() ? "" : " from " + plan.index);
 }
 
-// Of a GPU that the plan is not for, though it could be: `alone` is its own plan.
+// Describes a GPU that the plan is not for, though it could be: `alone` is the plan for it.
 void describe_other(PlannedGpu& planned, const Facts& facts, const Gpu& gpu, const InstallPlan& plan,
                     const InstallPlan& alone, const Gpus& used) {
   const bool same_vendor = !used.empty() && used.front()->vendor == gpu.vendor;
@@ -161,9 +161,10 @@ GpuGroups gpu_groups(const Facts& facts, const PlanChoice& choice) {
     if (!gpus.empty()) add_with_chips(gpus.front()->integrated ? integrated : discrete, gpus);
   }
   found.groups = discrete.empty() ? integrated : discrete;
-  // What an integrated GPU lacks is no reason to install nothing.
+  // If integrated GPUs cannot be used, the plan is for the CPU.
   if (!found.asked && discrete.empty()) found.groups.emplace_back();
-  // Those that are left where no driver runs them, or a virtual machine does.
+  // None can compute: no driver runs them, or a virtual machine has them. A choice is still answered with a
+  // plan.
   if (found.groups.empty()) found.groups.push_back(found.asked ? chosen : Gpus());
   return found;
 }

@@ -1,4 +1,4 @@
-// Which GPUs a plan is for, and what it says about each.
+// The GPUs that a plan is for, and what it says about each.
 #pragma once
 #include <functional>
 #include <string>
@@ -10,27 +10,28 @@ namespace athanor::doctor {
 
 using Gpus = std::vector<const Gpu*>;
 
-/// What a plan is tried for, in this order. Each is of one vendor; the last may be empty: for the CPU.
+/// The groups that a plan is tried for, in this order. Each is of one vendor; the last may be empty: for the
+/// CPU.
 struct GpuGroups {
   std::vector<Gpus> groups;
   bool asked = false;  // by --vendor or --device
 };
 
-/// Throws Error(usage) for a choice that fits nothing here, with what there is.
+/// Throws Error(usage) for a choice that fits nothing here, naming the GPUs that are here.
 GpuGroups gpu_groups(const Facts& facts, const PlanChoice& choice);
 
-/// All GPUs of a choice, of several vendors too: for Athanor, which takes all of them.
+/// All GPUs of a choice, also of several vendors: for Athanor, which uses all of them.
 Gpus chosen_gpus(const Facts& facts, const PlanChoice& choice);
 
 /// Why a plan cannot use a GPU: it was given to a virtual machine. Otherwise empty.
 Text not_ours(const Gpu& gpu);
 
-/// Fills plan.gpus for a plan that is for `used`, and puts a link of each before the others; equal ones
-/// together. `alone` makes the same goal's plan for other GPUs.
+/// Fills plan.gpus for a plan that is for `used`, and puts their links before the others; equal ones become
+/// one link. `alone` makes the plan of the same goal for other GPUs.
 void describe_gpus(InstallPlan& plan, const Facts& facts, const Gpus& used, const PlanChoice& choice,
                    const std::function<InstallPlan(const Gpus&)>& alone);
-/// Says of the GPUs that a plan uses which of doctor's problems keeps them from working, and no installation
-/// mends: a missing kernel driver, a device file that the user may not open, a variable that hides them.
+/// Adds the problems found by doctor that keep the plan's GPUs from working and that no installation solves:
+/// a missing kernel driver, a device file that the user may not open, a variable that hides them.
 void say_what_hinders(InstallPlan& plan, const Facts& facts);
 /// Puts the links of plan.gpus before the others.
 void add_gpu_links(InstallPlan& plan);

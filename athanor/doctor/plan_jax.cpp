@@ -26,7 +26,7 @@ const JaxRocm* jax_rocm_for(const std::vector<const Gpu*>& gpus, const std::opti
   return found;
 }
 
-// Why the installed ROCm cannot be used, if the plan asks for another.
+// Why the installed ROCm cannot be used, if the plan needs another.
 Text not_with(const Version& here, const std::vector<const Gpu*>& gpus) {
   for (const JaxRocm& row : Compatibility::known().jax_rocm) {
     if (row.major != here.at(0)) continue;
@@ -45,7 +45,8 @@ Text not_with(const Version& here, const std::vector<const Gpu*>& gpus) {
           fmt::format("已安装 {}，没有已知的插件", here.text())};
 }
 
-// pip's own ROCm counts for the environment that it is in, and this plan makes another.
+// Why pip's own ROCm does not count: it serves only the environment that it is in, and this plan makes
+// another.
 Text none_but_of_pip(const Facts& facts) {
   for (const PythonEnvironment& environment : facts.pythons())
     if (const Distribution* rocm = pip_rocm(environment))

@@ -41,7 +41,7 @@ Link python_link(const Facts& facts, const Version& python, const std::string& r
   return link;
 }
 
-// Windows' driver, and one of a machine of which only some files were recorded, may hide their version.
+// Why no version is known: that of Windows' driver may be hidden, as may that of a partly recorded machine.
 Text nvidia_driver_state(const Facts& facts, const Gpus& gpus) {
   if (!facts.nvidia().version.empty()) return {"loaded", "已加载"};
   for (const Gpu* gpu : gpus) {
@@ -71,7 +71,7 @@ Link nvidia_driver_link(const Facts& facts, const Gpus& gpus, const std::optiona
   if (!last) return link;
   link.newer = {fmt::format("another GPU: {} is the last branch that runs {}", last->branch, last->chips),
                 fmt::format("更换 GPU：{} 是支持 {} 的最后一个分支", last->branch, last->chips)};
-  // One that is loaded runs other GPUs, which would be disturbed.
+  // A loaded driver runs other GPUs, which a change would disturb.
   if (!here.empty() &&
       std::ranges::any_of(gpus, [&](const Gpu* gpu) { return is_left_behind(facts, *gpu); })) {
     link.broken = true;

@@ -27,7 +27,7 @@ std::string pip_arguments(const InstallPlan& plan) {
   return words;
 }
 
-// The script also prints what it leaves out, because its head is not read when it runs.
+// The script also prints which GPUs it leaves out, because nobody reads its head when it runs.
 std::string said_of_gpus(const InstallPlan& plan) {
   std::string lines;
   for (const Link& link : plan.links)
@@ -60,7 +60,7 @@ std::string script(const InstallPlan& plan) {
   }
   text += fmt::format(
       "\nvenv=${{1:-\"$HOME/venvs/{}\"}}\nif ! python=$(command -v python{}) || "
-      // What pyenv puts on PATH is a program of that name that may run none.
+      // pyenv may put a program of that name on PATH that starts no Python.
       "! \"$python\" -c '' 2>/dev/null; then\n"
       "  echo 'Python {} is missing. With uv (docs.astral.sh/uv): uv python install {}' >&2\n  exit 1\nfi\n",
       plan.name, plan.python, plan.python, plan.python);
@@ -101,11 +101,11 @@ std::string dockerfile(const InstallPlan& plan) {
                       "cmake --build --preset release\n"
                       "CMD [\"build/release/athanor\", \"detect\"]\n",
                       pip_arguments(plan), image_packages,
-                      // The library comes from the host; what names it does not.
+                      // The library comes from the host; the file that names it does not.
                       nvidia ? "RUN mkdir -p /etc/OpenCL/vendors && echo libnvidia-opencl.so.1 "
                                ">/etc/OpenCL/vendors/nvidia.icd\n"
                              : "");
-  // ROCm's images have the system's Python, which does not want packages put beside its own.
+  // ROCm's images have the system's Python, which refuses packages beside its own.
   if (plan.image.starts_with("rocm/"))
     text +=
         "RUN apt-get update && apt-get install -y --no-install-recommends python3-venv && python3 -m venv "

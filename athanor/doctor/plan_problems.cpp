@@ -1,4 +1,4 @@
-// What keeps a plan's GPUs from working, and no installation of its mends.
+// Problems that keep a plan's GPUs from working, and that no installation solves.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ const Check* check_named(const std::string& id) {
   return found == checks().end() ? nullptr : &*found;
 }
 
-// Python packages are what plans of frameworks install; runtimes and libraries, what Athanor's speaks of.
+// Plans of frameworks install Python packages; Athanor's plan covers runtimes and libraries.
 bool is_mended_by(const InstallPlan& plan, const Check& check) {
   const bool of_athanor = check.layer == "runtime" || check.layer == "library";
   return check.layer == "goal" || (plan.goal == "athanor" ? of_athanor : check.layer == "python");
@@ -29,7 +29,7 @@ void add_needs(const InstallPlan& plan, const Check& check, std::set<std::string
     }
 }
 
-// "works.jax.amd" is none of a plan for other vendors' GPUs.
+// "works.jax.amd" is no goal of a plan for other vendors' GPUs.
 bool is_goal_of(const InstallPlan& plan, const Check& check) {
   if (check.layer != "goal" || check.id == "works.athanor" || !check.id.starts_with("works." + plan.goal))
     return false;
@@ -41,7 +41,7 @@ bool is_goal_of(const InstallPlan& plan, const Check& check) {
   return true;
 }
 
-// A card without a working driver is a warning only where others work.
+// A card without a working driver is only a warning if others work.
 bool hinders(const Result& result) {
   return result.verdict == Verdict::problem ||
          (result.verdict == Verdict::warning && result.check->layer == "driver");

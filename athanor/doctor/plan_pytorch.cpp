@@ -17,7 +17,7 @@ Text torch_reason(const TorchWheel& wheel, const std::vector<const Gpu*>& gpus) 
   if (wheel.flavour == "xpu")
     return {fmt::format("the newest known; XPU wheels are made for this GPU ({})", origin("xpu")),
             fmt::format("已知的最新版本；XPU wheel 支持此 GPU（{}）", origin("xpu"))};
-  // Of a chip that is not known, only that nothing speaks against it.
+  // For an unknown chip, only that nothing speaks against it.
   if (wheel.flavour.starts_with("cu") &&
       std::ranges::any_of(gpus, [](const Gpu* gpu) { return gpu->arch.empty(); }))
     return {fmt::format("the newest known that may run here: the driver fits; which chip the GPU has, and so "
@@ -29,7 +29,7 @@ Text torch_reason(const TorchWheel& wheel, const std::vector<const Gpu*>& gpus) 
   if (!wheel.therock)
     return {fmt::format("the newest known whose wheels run on this GPU and driver ({})", origin("pytorch")),
             fmt::format("其 wheel 支持此 GPU 和驱动的已知最新版本（{}）", origin("pytorch"))};
-  // That pip can install it is not yet that it computes.
+  // pip can install it, but that does not show that it computes.
   const bool tested = std::all_of(gpus.begin(), gpus.end(), [](const Gpu* gpu) {
     return gpu->arch.empty() || Compatibility::known().therock_tested.contains(gpu->arch);
   });
@@ -43,7 +43,7 @@ Text torch_reason(const TorchWheel& wheel, const std::vector<const Gpu*>& gpus) 
                   tested ? "AMD 在此芯片上测试" : "AMD 未说明是否在此芯片上测试过", origin("therock"))};
 }
 
-// What a newer CUDA than that would take.
+// What a newer CUDA than this one needs.
 Text newer_cuda(const Facts& facts, const Gpus& gpus, const Version& cuda) {
   const Compatibility& known = Compatibility::known();
   const auto last = last_driver(facts, gpus);
@@ -66,7 +66,7 @@ Text newer_cuda(const Facts& facts, const Gpus& gpus, const Version& cuda) {
           fmt::format("CUDA {} 需要 {} 以上的驱动", major, driver.text())};
 }
 
-// Why none of the newer releases was taken.
+// Why no newer release was chosen.
 Text newer_torch(const TorchWheel& wheel) {
   const Compatibility& known = Compatibility::known();
   const bool rocm = wheel.flavour.starts_with("rocm");
@@ -92,7 +92,7 @@ Text newer_torch(const TorchWheel& wheel) {
 }  // namespace
 
 void plan_pytorch(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
-  // The newest, whatever Pythons are here: another Python is soon installed.
+  // The newest, whichever Pythons are installed: another Python is quickly installed.
   const TorchWheel wheel = torch_wheel(facts, gpus, std::nullopt);
   const std::string cuda = cuda_of_flavour(wheel.flavour);
   const auto needed =

@@ -9,7 +9,7 @@
 namespace athanor::doctor {
 namespace {
 
-// Of the room table: what a plan installs, by the packages and the index that it takes them from.
+// The name in the room table for what a plan installs, from its packages and index.
 std::string room_of_plan(const InstallPlan& plan) {
   const auto has = [&](std::string_view part) {
     return plan.index.find(part) != std::string::npos ||
@@ -23,7 +23,7 @@ std::string room_of_plan(const InstallPlan& plan) {
 }
 
 // Whether a row of the room table ("torch 2.15.0") was measured with the release that a plan installs
-// ("torch==2.15.*"). Where pip chooses the release, nobody knows.
+// ("torch==2.15.*"). Unknown if pip chooses the release.
 bool is_release_of(const InstallPlan& plan, const std::string& what) {
   if (plan.packages.empty()) return false;
   const std::string& package = plan.packages.front();
@@ -75,7 +75,7 @@ void plan_room(InstallPlan& plan, const Facts& facts, const std::vector<const Gp
                    "更多空间：把环境放在其他磁盘，或清理磁盘（pip cache purge）"}
             : Text{"a machine with more of it", "配置更高的机器"};
   }
-  // pip keeps what it downloads in its cache, under the home too.
+  // pip keeps its downloads in its cache, which is under the home too.
   if (!link.broken && need->installed && need->download && here.disk &&
       *here.disk < *need->installed + *need->download) {
     link.reason.en += "; too little to keep the download too: give pip --no-cache-dir";
@@ -83,7 +83,7 @@ void plan_room(InstallPlan& plan, const Facts& facts, const std::vector<const Gp
   }
   plan.links.push_back(link);
   if (plan.driver_test.find("/opt/rocm") == std::string::npos || newest_rocm(facts)) return;
-  // ROCm itself is to be installed first.
+  // ROCm itself must be installed first.
   if (const auto* rocm = known.room_for("rocm", "rocm")) {
     const RoomHere opt = room_here(facts, gpus, true);
     Link there{"room for ROCm", opt.disk ? format_bytes(*opt.disk) + " free" : "-", {}, {}, false};

@@ -15,7 +15,7 @@ class Facts;
 enum class Status {
   pass,
   warn,  // not wrong, but worth knowing
-  fail,  // of a goal: nothing is installed that could do it
+  fail,  // for a goal: nothing is installed that could do it
   skip,  // does not apply here; with evidence: applies, but cannot be decided, for the reason in the evidence
 };
 
@@ -28,7 +28,7 @@ struct Evidence {
 struct Finding {
   Status status = Status::pass;
   std::vector<Evidence> evidence;
-  Values values;  // of the placeholders in the check's texts
+  Values values;  // for the placeholders in the check's texts
   Values words;   // those that may stand in commands, quoted for a shell (command.h)
 
   /// Added only once: two equal GPUs give the same evidence.

@@ -49,7 +49,7 @@ void Records::add(const Event& event) {
 void Records::add(const Diagnosis& diagnosis, int64_t now) {
   for (const Verdict verdict : {Verdict::problem, Verdict::warning})
     for (const Result* problem : diagnosis.with(verdict)) {
-      // Found before, and nothing was done about it since: no news.
+      // It was found before, and nothing was done about it since: no news.
       if (last_event(diagnosis.kind, problem->check->id) == "found") continue;
       add({now, diagnosis.kind, "found", problem->check->id, ""});
     }

@@ -1,4 +1,4 @@
-// Doctor's memory: what it found, what was tried, and whether that helped, for each kind of machine.
+// Doctor's memory for each kind of machine: what it found, what was tried, and whether that helped.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -11,7 +11,7 @@ struct sqlite3;
 
 namespace athanor::doctor {
 
-/// Seconds since 1970 by this computer's clock: when a record is made, for whichever machine.
+/// Seconds since 1970 by this computer's clock: the time of a record, whichever machine it is about.
 int64_t seconds_now();
 
 /// A file doctor.db (SQLite). If it cannot be opened or written, nothing is remembered, and nothing else
@@ -22,8 +22,8 @@ class Records {
   /// ~/.local/state/athanor; empty if none of these exists.
   static std::filesystem::path usual_file();
 
-  /// `writing` false: what is known is read, and nothing is added. So it is with other machines' files
-  /// (--root), which say nothing of this one.
+  /// If `writing` is false, known records are read and none is added: for other machines' files (--root),
+  /// which show nothing about this one.
   explicit Records(const std::filesystem::path& file, bool writing = true);
   ~Records();
   Records(const Records&) = delete;
@@ -31,13 +31,13 @@ class Records {
 
   struct Event {
     int64_t time = 0;  // seconds since 1970
-    std::string kind;  // of machine
+    std::string kind;  // of the machine
     std::string what;  // "found", "applied", "worked" or "failed"
     std::string check;
     std::string fix;  // "" for "found"
   };
 
-  /// The problems and warnings of a diagnosis. The same ones as the last time are not written down again.
+  /// Adds the problems and warnings of a diagnosis, except those that were there the last time.
   void add(const Diagnosis& diagnosis, int64_t now);
   void add(const Event& event);
   /// Whether a check's last event on a kind of machine is one that leaves it failing: "found", "applied" or
@@ -45,7 +45,7 @@ class Records {
   bool is_open(const std::string& kind, const std::string& check) const;
   /// How often a fix was tried on machines of a kind, and how often it worked.
   void score(const std::string& kind, const Check& check, Offer& offer) const;
-  /// The newest first.
+  /// The newest events first.
   std::vector<Event> history(size_t most = 100) const;
 
  private:

@@ -19,7 +19,7 @@ size_t run_of_hex(std::string_view text) {
   return length;
 }
 
-// Each of these returns how many characters at the start of a text are one, or 0.
+// Each of these returns the length of such an item at the start of a text, or 0.
 
 size_t uuid_at(std::string_view text) {  // 8-4-4-4-12 hexadecimal digits
   size_t at = 0;
@@ -54,7 +54,7 @@ size_t ipv4_at(std::string_view text) {
       number = number * 10 + (text[at++] - '0'), ++digits;
     if (digits == 0 || digits > 3 || number > 255) return 0;
   }
-  // A longer row of numbers is a version.
+  // A longer row of numbers is a version number.
   return at < text.size() && (text[at] == '.' || digit(text[at])) && at + 1 < text.size() &&
                  digit(text[at + 1])
              ? 0

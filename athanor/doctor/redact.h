@@ -1,4 +1,4 @@
-// Removes from texts of a machine everything that tells whose it is.
+// Removes from a machine's texts everything that shows whose it is.
 #pragma once
 #include <set>
 #include <string>

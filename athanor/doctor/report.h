@@ -16,7 +16,7 @@ struct Style {
   int columns = 80;
 };
 
-/// Root causes first, in the order to fix them; then warnings; then what works, and what will.
+/// Root causes first, in the order to fix them; then warnings; then what works, and what will work.
 std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const Style& style,
                         const Record& record = {});
 
@@ -32,8 +32,8 @@ nlohmann::ordered_json list_json(const std::vector<Check>& checks, Language lang
 
 /// The age of the data, and the newest versions in it; `now` in seconds since 1970.
 std::string data_text(int64_t now, Language language);
-/// The same as data: `date`, `age_days` (null where the clock is before it), `file` ("" for what Athanor
-/// brings with it), `newest` and `tables`.
+/// The same as data: `date`, `age_days` (null if the clock is before it), `file` ("" for the built-in data),
+/// `newest` and `tables`.
 nlohmann::ordered_json data_json(int64_t now);
 
 /// A word or sentence of doctor's own texts ("why", "mend"), by its name in data/doctor_words.toml, with

@@ -1,4 +1,4 @@
-// What doctor says about its data.
+// The report on doctor's data.
 #include <nlohmann/json.hpp>
 
 #include "athanor/doctor/compatibility.h"
@@ -7,7 +7,7 @@
 namespace athanor::doctor {
 namespace {
 
-// Drivers and frameworks have moved on by then.
+// By then, there are newer drivers and frameworks.
 constexpr int64_t old_after_days = 180;
 
 std::vector<std::pair<const char*, Version>> newest_of(const Compatibility& known) {

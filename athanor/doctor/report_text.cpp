@@ -158,7 +158,7 @@ void add_head(Writer& writer, const Facts& facts) {
   writer.out += wrapped(printable(join(about, writer.dot())), writer.style().columns, 0) + "\n\n";
 }
 
-// "All is well" is said only where nothing else follows.
+// "All is well" is said only if nothing else follows.
 std::string verdict_word(size_t problems, size_t warnings, size_t unknown, size_t passed) {
   if (problems > 0) return problems == 1 ? "found_one" : "found_many";
   if (warnings > 0) return warnings == 1 ? "well_but_one" : "well_but_many";

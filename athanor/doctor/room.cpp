@@ -24,7 +24,7 @@ std::optional<uint64_t> available_memory(const Facts& facts) {
   return std::nullopt;
 }
 
-// As drivers say, else the data sheet.
+// As drivers report it, otherwise by the data sheet.
 std::optional<uint64_t> vram_of(const Gpu& gpu) {
   if (gpu.integrated) return std::nullopt;  // it takes main memory
   if (gpu.memory_bytes > 0) return gpu.memory_bytes;

@@ -1,4 +1,4 @@
-// Whether there is room for what people want to install: on the disk, in main memory, in the GPU's.
+// Whether there is room for what people want to install: on the disk, in main memory, in the GPU's memory.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace athanor::doctor {
 
-/// What a machine has for one goal; none where that cannot be seen.
+/// The room of a machine for one goal; none if it cannot be seen.
 struct RoomHere {
   std::string folder;                          // where the goal is installed: the home, or /opt
-  std::optional<uint64_t> disk, memory, vram;  // bytes: free, available, of the largest of the GPUs
+  std::optional<uint64_t> disk, memory, vram;  // bytes: free; available; of the largest of the GPUs
 };
 
 enum class RoomKind { disk, memory, vram };
@@ -23,17 +23,17 @@ struct Shortage {
   uint64_t needed = 0, there = 0;  // bytes
 };
 
-/// For environments of Python, which stand in the user's home; `rocm` for ROCm itself.
+/// For Python environments, which are in the user's home; with `rocm` for ROCm itself.
 RoomHere room_here(const Facts& facts, const std::vector<const Gpu*>& gpus, bool rocm = false);
 
-/// What does not suffice. Only what is known counts; of a download whose installed size is not known, its own
-/// size.
+/// The resources that do not suffice. Only known sizes count; if only the size of the download is known, that
+/// one.
 std::vector<Shortage> shortages(const Compatibility::Room& need, const RoomHere& here);
 
-/// "5.08 GiB on the disk, 2.79 GiB to download": what is known of it; "" for nothing.
+/// "5.08 GiB on the disk, 2.79 GiB to download": the known sizes; "" for none.
 Text room_text(const Compatibility::Room& need);
 
-/// The row for a framework on these GPUs ("pytorch", "cuda"); nullptr where nothing is known.
+/// The row for a framework on these GPUs ("pytorch", "cuda"); nullptr if nothing is known.
 const Compatibility::Room* room_needed(const Facts& facts, const std::string& goal,
                                        const std::vector<const Gpu*>& gpus);
 

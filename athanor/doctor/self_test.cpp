@@ -19,10 +19,10 @@ namespace athanor::doctor {
 namespace {
 
 constexpr double list_seconds = 20;
-// Without a word: kernels are compiled on the way.
+// Seconds without a message: kernels are compiled on the way.
 constexpr double device_seconds = 300;
 
-// How many results of these parts were compared, then a line for each that was wrong.
+// Returns the number of compared results of these parts, then a line for each wrong one.
 std::string test(const std::string& id, const std::vector<std::string>& parts, const os::Say& say) {
   ExamineOptions options{.whole = true, .only = parts};
   options.progress = [&](const std::string& part, size_t, size_t) { say(part); };
@@ -32,7 +32,7 @@ std::string test(const std::string& id, const std::vector<std::string>& parts, c
   return text;
 }
 
-// In a child: a driver that ends the program is not to be loaded into this one.
+// In a child: a driver that ends its process must not be loaded into this one.
 void remember(const std::string& id, const Examination& verdict) {
   os::Child writer([&] {
     const Device device = parse_device(id);
@@ -47,7 +47,7 @@ struct Asking {
   std::vector<std::string> parts;
   os::Child child;
   os::ChildAnswer answer = {};
-  std::string part = {};  // that it is at
+  std::string part = {};  // the current one
 };
 
 struct Listed {
@@ -61,7 +61,8 @@ SelfTested ask(const Listed& device, const SelfTestProgress& progress) {
   size_t parts = 0, begun = 0;
   for (const auto& group : groups) {
     parts += group.size();
-    // All are started by this thread: a copy that is made meanwhile would keep another's pipe open.
+    // This thread starts all of them: a copy that another thread made meanwhile would keep another's pipe
+    // open.
     all.push_back(
         {group, os::Child([id = device.id, group](const os::Say& say) { return test(id, group, say); })});
   }
@@ -93,7 +94,8 @@ SelfTested ask(const Listed& device, const SelfTestProgress& progress) {
   return tested;
 }
 
-// As many as compile at the same time; one that does that by itself still waits for the device between parts.
+// As many processes as can compile at the same time; also several for a device that compiles side by side by
+// itself, because it waits for the device between parts.
 size_t processes_for(Device device) {
   if (device == Device{}) return 1;
   constexpr size_t most = 16, most_by_itself = 4;  // each has a driver's memory
@@ -104,7 +106,7 @@ size_t processes_for(Device device) {
 }  // namespace
 
 Finding device_self_test(const SelfTestProgress& progress) {
-  // In child processes, drivers' libraries too: a hang or crash there is an answer.
+  // In child processes, including drivers' libraries: a hang or crash there is a result.
   os::Child lister([] {
     std::string lines;
     for (const DeviceInfo& info : list_devices())

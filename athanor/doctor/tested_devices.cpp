@@ -9,7 +9,7 @@
 namespace athanor::doctor {
 namespace {
 
-// Of the wrong results that are shown.
+// At most this many wrong results are shown.
 constexpr size_t most_shown = 5;
 
 void show_wrong(Finding& finding, const SelfTested& one) {

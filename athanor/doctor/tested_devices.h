@@ -8,14 +8,14 @@
 
 namespace athanor::doctor {
 
-/// What came of a device's examination.
+/// The result of a device's examination.
 struct SelfTested {
-  std::string device, name;        // "opencl:0", and what its driver calls it
-  int64_t results = 0;             // that were compared
-  std::vector<std::string> wrong;  // a line each; what happened to the child, if it gave no answer
+  std::string device, name;        // "opencl:0", and its driver's name for it
+  int64_t results = 0;             // how many were compared
+  std::vector<std::string> wrong;  // a line each; or what happened to the child, if it gave no answer
   bool late = false;               // it said nothing for minutes
 };
-/// The finding that devices' answers make: how many results were wrong, and the first few of them.
+/// The finding from devices' answers: how many results were wrong, and the first few of them.
 Finding finding_of(const std::vector<SelfTested>& devices);
 
 }  // namespace athanor::doctor

@@ -18,7 +18,7 @@ TorchKernels torch_kernels(const TorchBuild& torch) {
   const Compatibility& known = Compatibility::known();
   TorchKernels kernels;
   for (const Distribution& one : torch.environment->distributions)
-    // "gfx1030"; what AOTriton shares among a family ("gfx11", "gfx12-0") is not all that a chip needs.
+    // "gfx1030"; AOTriton's packages for a family ("gfx11", "gfx12-0") are not everything that a chip needs.
     if (one.name.starts_with(device_package) && one.name.size() >= device_package.size() + 6 &&
         one.name.find('-', device_package.size()) == std::string::npos)
       kernels.targets.insert(one.name.substr(device_package.size())), kernels.source = one.folder;

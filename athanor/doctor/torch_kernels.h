@@ -1,4 +1,4 @@
-// Which of AMD's chips an installed torch has kernels for.
+// The AMD chips for which an installed torch has kernels.
 #pragma once
 #include <string>
 #include <string_view>
@@ -12,13 +12,13 @@ namespace athanor::doctor {
 struct TorchKernels {
   Chips targets;
   bool some = true;    // it may have more
-  std::string source;  // what said so
+  std::string source;  // the source of this
 
   Compatibility::Has has(std::string_view gfx) const;
 };
 
-/// By the packages that AMD's own builds bring kernels in, where the environment has such, else by what is
-/// known of that version of torch for that version of ROCm.
+/// By the packages in which AMD's own builds bring kernels, if the environment has any; otherwise by what is
+/// known about that version of torch for that version of ROCm.
 TorchKernels torch_kernels(const TorchBuild& torch);
 
 /// ROCm that pip has installed (rocm-sdk-core); nullptr for none.

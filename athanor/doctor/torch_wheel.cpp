@@ -64,7 +64,7 @@ TorchWheel for_nvidia(const Facts& facts, const std::vector<const Gpu*>& gpus,
   return none;
 }
 
-// AMD's own build, with the kernels of just these chips.
+// AMD's own build, with the kernels of only these chips.
 TorchWheel from_therock(const Compatibility::TheRock& index, const Chips& chips) {
   TorchWheel wheel;
   wheel.flavour = "rocm" + index.rocm.text();

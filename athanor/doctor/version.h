@@ -19,7 +19,7 @@ class Version {
   static std::optional<Version> parse(std::string_view text);
 
   uint32_t at(size_t index) const { return index < numbers_.size() ? numbers_[index] : 0; }
-  /// The first `count` numbers: 2.9 of 2.9.1.
+  /// The first `count` numbers: 2.9 for 2.9.1.
   Version first(size_t count) const;
   std::string text() const;
 

@@ -805,7 +805,7 @@ bool is_among(const Run (&runs)[Count], char32_t c) {
 template <size_t Shifts, size_t Many>
 void append_changed(const Shift (&shifts)[Shifts], const Several (&several)[Many], char32_t c,
                     std::u32string& out) {
-  // Runs of every second character may lie in one another, so the one before may hold it too.
+  // Runs of every second character may overlap, so the run before may hold the character too.
   const Shift* at = std::upper_bound(std::begin(shifts), std::end(shifts), c,
                                      [](char32_t value, const Shift& shift) { return value < shift.first; });
   for (int tried = 0; tried < 2 && at != std::begin(shifts); ++tried) {

@@ -1,11 +1,11 @@
-// What BERT's tokenizers do to characters, as the library `tokenizers` does it: BertNormalizer,
+// The changes of characters by BERT's tokenizers, as in the library `tokenizers`: BertNormalizer,
 // BertPreTokenizer.
 #pragma once
 #include <string>
 
 namespace athanor {
 
-/// Control characters and the like, which clean_text takes out. Tabs and line ends stay.
+/// Control characters and the like, which clean_text removes. Tabs and line ends stay.
 bool bert_removes(char32_t c);
 /// Punctuation, each of which is a word.
 bool bert_splits_at(char32_t c);

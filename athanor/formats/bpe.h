@@ -6,7 +6,7 @@
 
 namespace athanor {
 
-/// Which pairs of tokens become one, and in which order.
+/// The pairs of tokens that become one, in their order.
 class BpeMerges {
  public:
   /// The next merge, in order of falling priority.

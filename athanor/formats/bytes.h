@@ -1,4 +1,4 @@
-// What the file readers share: numbers in either byte order, sizes that are checked before memory is
+// Common parts of the file readers: numbers in either byte order, sizes that are checked before memory is
 // allocated, and one form of error.
 #pragma once
 #include <algorithm>

@@ -13,7 +13,7 @@ enum class Cifar { ten, hundred };
 
 struct CifarBatch {
   HostArray images;  // u8 [N, 3, 32, 32]
-  HostArray labels;  // u8 [N], of CIFAR-100 the fine ones
+  HostArray labels;  // u8 [N]; for CIFAR-100 the fine labels
 };
 
 /// The records of one file. Throws Error(format) for a size that is not a whole number of records, and for a

@@ -82,8 +82,8 @@ class CsvParser {
   size_t at_ = 0, line_ = 1, row_line_ = 1;
 };
 
-/// Whether a first line looks like a row of values: most are numbers that do not count upwards, as the names
-/// of columns may do (years, wavelengths).
+/// Whether a first line looks like a row of values: most fields are numbers that do not count upwards, as
+/// names of columns may do (years, wavelengths).
 bool is_row_of_values(const std::vector<std::string>& fields) {
   std::vector<double> numbers;
   for (const std::string& field : fields) {
@@ -103,7 +103,7 @@ CsvTable read_csv(const std::filesystem::path& path) {
 }
 
 CsvTable parse_csv(std::string_view text, const std::string& name) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // Excel marks UTF-8 so
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // Excel marks UTF-8 with it
   CsvParser parser(text, separator_of(text.substr(0, text.find('\n'))), name);
   CsvTable table;
   while (!parser.at_end()) {

@@ -1,4 +1,4 @@
-// Reads gzip (RFC 1952) in memory, only as much as is requested.
+// Reads gzip (RFC 1952) in memory, and unpacks only as much as is requested.
 #pragma once
 #include <zlib.h>
 

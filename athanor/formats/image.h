@@ -30,7 +30,7 @@ inline constexpr uint64_t most_pixels = uint64_t{1} << 27;  // 134 million
 HostArray read_image(const std::filesystem::path& path, int64_t least_side = 0);
 
 /// The same from memory; `name` stands for the file in errors. Memory is allocated in proportion to the data:
-/// if so few bytes cannot encode the image, this is an error before anything is allocated. WebP encodes one
+/// if the data is too short for the image, this is an error before anything is allocated. WebP encodes one
 /// colour of any size in a few bytes: above 16 million pixels it must have a byte for each 1024 of them.
 HostArray parse_image(Bytes data, const std::string& name, int64_t least_side = 0);
 

@@ -9,7 +9,7 @@
 
 namespace athanor {
 
-/// For an image that would have to be decoded whole.
+/// The error for an image that would have to be decoded whole.
 Error too_many_pixels(uint64_t width, uint64_t height, const std::string& name);
 
 bool is_png(Bytes data);

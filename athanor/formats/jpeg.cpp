@@ -17,10 +17,10 @@ namespace athanor {
 namespace {
 
 /// A progressive file may repeat scans without end, and each takes a pass over the image. Encoders write
-/// about ten.
+/// about ten scans.
 constexpr int most_scans = 500;
 
-/// libjpeg's state, and what our callbacks need. libjpeg reports errors through callbacks that must not
+/// libjpeg's state, and the data of our callbacks. libjpeg reports errors through callbacks that must not
 /// return. Ours use longjmp, which must not skip destructors of C++ objects: the functions below that call
 /// setjmp have none, and return false after an error.
 struct JpegDecoder {
@@ -90,8 +90,8 @@ bool read_jpeg_pixels(JpegDecoder& decoder, JSAMPLE* pixels, size_t stride) {
   return true;
 }
 
-/// Throws for unsupported files, and if the image cannot be in so few bytes: Huffman coding takes at least
-/// a bit for each block of 8 x 8 pixels.
+/// Throws for unsupported files, and if the data is too short for the image: Huffman coding takes at least a
+/// bit for each block of 8 x 8 pixels.
 void check_supported(const JpegDecoder& decoder, Bytes data, const std::string& name) {
   const jpeg_decompress_struct& jpeg = decoder.jpeg;
   if (jpeg.arith_code)
@@ -106,8 +106,8 @@ void check_supported(const JpegDecoder& decoder, Bytes data, const std::string& 
                        name, "frame header");
 }
 
-/// By how much width and height are divided while decoding: libjpeg takes 1, 2, 4 and 8, and no JPEG needs
-/// more. Several scans are put together at full size first.
+/// The factor by which width and height are divided while decoding: libjpeg takes 1, 2, 4 and 8, and no JPEG
+/// needs more. Several scans are combined at full size first.
 unsigned shrink_to_fit(JpegDecoder& decoder, const std::string& name, int64_t least_side) {
   const uint64_t width = decoder.jpeg.image_width, height = decoder.jpeg.image_height;
   unsigned shrink = 1;
@@ -128,7 +128,7 @@ bool is_jpeg(Bytes data) {
 
 namespace {
 
-/// Throws what libjpeg said, unless `ok`.
+/// Throws libjpeg's message, unless `ok`.
 void check_jpeg(bool ok, const JpegDecoder& decoder, Bytes data, const std::string& name) {
   if (ok) return;
   const auto* source = decoder.jpeg.src;

@@ -40,7 +40,7 @@ std::endian order_of(std::string_view descr) {
   return std::endian::native;
 }
 
-/// The same elements with the last axis fastest; in `column_major` the first axis is.
+/// The same elements in row-major order.
 std::vector<std::byte> to_row_major(Bytes column_major, const Shape& shape, size_t width) {
   std::vector<std::byte> row_major(column_major.size());
   if (row_major.empty()) return row_major;

@@ -9,7 +9,7 @@
 
 namespace athanor {
 
-/// The arrays of numpy.savez() and savez_compressed(), by name, with elements as read_npy() gives them.
+/// The arrays of numpy.savez() and savez_compressed(), by name, with elements as read_npy() returns them.
 /// Throws Error(io) if the file cannot be read, and Error(format) if it is corrupt or a member is no .npy.
 std::map<std::string, HostArray> read_npz(const std::filesystem::path& path);
 /// The same from memory; `name` is the file's name in errors.

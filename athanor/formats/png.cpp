@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t signature_bytes = 8;
 
-/// libpng's state, and what our callbacks need. libpng reports errors by longjmp, which must not skip
+/// libpng's state, and the data of our callbacks. libpng reports errors by longjmp, which must not skip
 /// destructors of C++ objects: the functions below that call setjmp have none, and return false after an
 /// error.
 struct PngDecoder {
@@ -71,7 +71,7 @@ bool set_output(PngDecoder& decoder) {
   return true;
 }
 
-/// Asks for the numbers that the file contains, a byte each.
+/// Asks for the numbers that the file contains, one byte each.
 bool set_raw_output(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_packing(decoder.png);
@@ -92,7 +92,7 @@ bool read_png_pixels(PngDecoder& decoder, png_bytep pixels, size_t stride) {
   return true;
 }
 
-/// Throws when even the best compression (deflate's 1 to 1032) cannot get the image into the file.
+/// Throws if even the best compression (deflate's 1 to 1032) cannot fit the image into the file.
 void check_size(const PngDecoder& decoder, const std::string& name) {
   const uint64_t width = png_get_image_width(decoder.png, decoder.info);
   const uint64_t height = png_get_image_height(decoder.png, decoder.info);
@@ -113,7 +113,7 @@ bool is_png(Bytes data) {
 
 namespace {
 
-/// Throws what libpng said, unless `ok`.
+/// Throws libpng's message, unless `ok`.
 void check_png(bool ok, const PngDecoder& decoder, const std::string& name) {
   if (!ok) throw format_error(fmt::format("corrupt PNG: {}", decoder.message), name, byte_place(decoder.at));
 }

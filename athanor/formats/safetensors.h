@@ -25,13 +25,13 @@ struct SafeTensors {
   std::map<std::string, std::string> metadata;
 };
 
-/// What the header says, without the elements.
+/// The header's content, without the elements.
 struct SafeTensorsHeader {
   struct Tensor {
     DType dtype;
     Shape shape;
     uint64_t begin, end;                 // bytes from data_offset
-    std::optional<uint32_t> crc32 = {};  // of its bytes, where the file says
+    std::optional<uint32_t> crc32 = {};  // of its bytes, if the file has it
   };
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
@@ -39,9 +39,9 @@ struct SafeTensorsHeader {
 };
 
 /// The tensors and metadata of a file, read straight into their arrays. Throws Error(io) when it cannot be
-/// read and Error(format) when it is not one whole safetensors file: header too long (over 100 MB), not JSON
-/// or with a key twice, an unknown dtype, offsets that overlap, leave a gap, do not fit their shape or the
-/// file, a checksum that differs. The metadata is given without the checksums.
+/// read, and Error(format) when it is not one whole safetensors file: a header that is too long (over 100
+/// MB), is not JSON or has a key twice; an unknown dtype; offsets that overlap, leave a gap, or do not fit
+/// their shape or the file; a wrong checksum. The returned metadata does not include the checksums.
 SafeTensors read_safetensors(const std::filesystem::path& path);
 /// The same from memory; `name` stands for the file in errors.
 SafeTensors parse_safetensors(Bytes data, const std::string& name);

@@ -20,7 +20,7 @@ constexpr const char* header_crc_key = "athanor.crc32.header";
 constexpr const char* tensor_crcs_key = "athanor.crc32.tensors";
 constexpr std::string_view no_crc = "00000000";
 
-// Of each DType. (The format calls OCP's types so: F8_E4M3 is the one without infinities.)
+// The name of each DType. (The format calls OCP's types so: F8_E4M3 is the one without infinities.)
 constexpr std::string_view dtype_names[] = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2",
                                             "I64", "I32", "I8",  "U8",   "BOOL"};
 
@@ -124,8 +124,8 @@ void check_coverage(const SafeTensorsHeader& header, uint64_t data_size, const s
                        name, byte_place(header.data_offset + covered));
 }
 
-/// Where the digits of the header's own checksum stand; npos where there are none. In strings of the JSON a
-/// quote has a backslash before it, so this is found nowhere else.
+/// The position of the digits of the header's own checksum; npos if there are none. In strings of the JSON a
+/// quote has a backslash before it, so this text is found nowhere else.
 size_t place_of_header_crc(std::string_view text) {
   const std::string before = fmt::format("\"{}\":\"", header_crc_key);
   const size_t at = text.find(before);
@@ -157,7 +157,7 @@ void take_checksums(SafeTensorsHeader& header, std::string_view text, const std:
   const auto of_header = header.metadata.extract(header_crc_key);
   const auto of_tensors = header.metadata.extract(tensor_crcs_key);
   if (of_header.empty() && of_tensors.empty()) return;
-  // Neither goes without the other, so that no damage makes a file look like one without checksums.
+  // One without the other is an error, so that no damage makes a file look like one without checksums.
   if (of_header.empty() || of_tensors.empty() || place_of_header_crc(text) == std::string_view::npos)
     throw damaged_header("its checksums are not whole", name);
   const json all = json::parse(of_tensors.mapped(), nullptr, false);

@@ -16,12 +16,12 @@ constexpr uint64_t safetensors_length_bytes = 8;
 /// The N in the length field `field`, checked against the size of the file and the specification's limit.
 uint64_t parse_safetensors_length(Bytes field, uint64_t file_size, const std::string& name);
 
-/// The header in `text` (the bytes after the length field), checked against its checksum, where it has one,
-/// and the size of the file.
+/// The header in `text` (the bytes after the length field), checked against its checksum, if it has one, and
+/// the size of the file.
 SafeTensorsHeader parse_safetensors_header(Bytes field, std::string_view text, uint64_t file_size,
                                            const std::string& name);
 
-/// The hint for content that is not what its checksum says.
+/// The hint for content that does not match its checksum.
 inline constexpr const char* safetensors_damage_hint =
     "Take another copy. If another program has changed the file on purpose, let it drop the metadata "
     "'athanor.crc32.*'";

@@ -58,13 +58,13 @@ std::string name_in(Bytes header) {
   return prefix.empty() ? name : fmt::format("{}/{}", prefix, name);
 }
 
-/// What a pax header says of the next member: lines "LENGTH KEY=VALUE\n".
+/// The content of a pax header about the next member: lines "LENGTH KEY=VALUE\n".
 struct Pax {
   std::optional<std::string> path;
   std::optional<uint64_t> size;
 };
 
-/// False for what is no such header.
+/// Returns false if the text is not such a header.
 bool read_pax(std::string_view text, Pax& pax) {
   while (!text.empty() && text.front() != '\0') {
     size_t length = 0;
@@ -159,7 +159,7 @@ std::vector<TarMember> parse_tar_members(const std::function<size_t(uint64_t, st
     const uint64_t blocks = bytes / tar_block + (bytes % tar_block != 0 ? 1 : 0);
     if (blocks > (size - from) / tar_block) {
       if (kind == 'L' || kind == 'x') fail("the archive ends too early");
-      break;  // without padding, as some writers leave the last member
+      break;  // the last member may have no padding, as some writers leave it
     }
     at = from + blocks * tar_block;
   }

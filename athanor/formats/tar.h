@@ -1,5 +1,5 @@
-// tar archives (POSIX ustar and pax, and GNU's long names): where their members are. They are read from the
-// file when they are needed.
+// tar archives (POSIX ustar and pax, and GNU's long names): the positions of their members, which are read
+// from the file when they are needed.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -25,8 +25,8 @@ std::vector<std::byte> read_tar_member(const std::filesystem::path& path, const 
 /// Whether `data` begins with a tar header.
 bool is_tar(Bytes data);
 
-/// The same from memory or any other place: read(offset, bytes) fills the bytes and says how many there were;
-/// `size` is the archive's.
+/// The same from memory or any other place: read(offset, bytes) fills the bytes and returns how many there
+/// were; `size` is that of the archive.
 std::vector<TarMember> parse_tar_members(const std::function<size_t(uint64_t, std::span<std::byte>)>& read,
                                          uint64_t size, const std::string& name);
 

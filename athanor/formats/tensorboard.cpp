@@ -19,7 +19,7 @@ constexpr std::array<uint32_t, 256> make_crc32c_table() {
   return table;
 }
 
-/// So that the checksum of data which holds a checksum is no special case (TensorFlow's crc32c.h).
+/// Masked, so that the checksum of data that holds a checksum is no special case (TensorFlow's crc32c.h).
 uint32_t masked(uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8; }
 
 template <class T>
@@ -51,7 +51,7 @@ std::string float_field(uint32_t field, float value) {
   return field_key(field, Wire::four_bytes) + little_endian(std::bit_cast<uint32_t>(value));
 }
 
-// Numbers of fields as in TensorFlow's core/framework/summary.proto, tensor.proto, and core/util/event.proto.
+// Field numbers as in TensorFlow's core/framework/summary.proto, tensor.proto, and core/util/event.proto.
 constexpr uint32_t event_wall_time = 1, event_step = 2, event_version = 3, event_summary = 5;
 constexpr uint32_t summary_value = 1, value_tag = 1, value_simple = 2, value_tensor = 8, value_metadata = 9;
 constexpr uint32_t tensor_dtype = 1, tensor_shape = 2, tensor_strings = 8, shape_dim = 2, dim_size = 1;

@@ -17,11 +17,10 @@ uint32_t crc32c(std::span<const std::byte> bytes);
 struct TensorBoardValue {
   std::string tag;
   double number = 0;
-  std::string text = {};  // shown instead of the number, if there is any
+  std::string text = {};  // shown instead of the number, if not empty
 };
 
-/// A record of TFRecord: the length (u64) and the masked CRC of it, the data and the masked CRC of it, all
-/// little endian.
+/// A record of TFRecord: the length (u64) and its masked CRC, the data and its masked CRC, all little endian.
 std::string tfrecord(std::string_view data);
 
 /// The record that a file begins with: "brain.Event:2". `wall_time`: seconds since 1970.

@@ -49,8 +49,8 @@ class ByteTokenizer final : public Tokenizer {
   std::string source() const override { return {}; }
 };
 
-/// The characters by which GPT-2's vocabulary stands for bytes: printable ones for themselves, the others
-/// from U+0100 on.
+/// The characters that GPT-2's vocabulary uses for bytes: printable bytes are themselves, the others are
+/// characters from U+0100 on.
 const std::array<std::string, 256>& byte_characters() {
   static const auto table = [] {
     std::array<std::string, 256> characters;
@@ -64,7 +64,7 @@ const std::array<std::string, 256>& byte_characters() {
   return table;
 }
 
-/// The bytes that a token of the vocabulary stands for; none where it holds other characters.
+/// The bytes that a token of the vocabulary means; none if it holds other characters.
 std::optional<std::string> bytes_of_token(const std::string& token) {
   static const auto bytes = [] {
     std::unordered_map<std::string, char> map;
@@ -116,8 +116,8 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<std::string> texts_;  // of tokens, as bytes
   std::array<int32_t, 256> byte_tokens_{};
   BpeMerges merges_;
-  bool whole_words_ = false;                      // a word of the vocabulary is not merged
-  bool blank_first_ = false;                      // a text that begins with no blank gets one
+  bool whole_words_ = false;                      // a word that is in the vocabulary is not merged
+  bool blank_first_ = false;                      // a text that does not begin with a blank gets one
   std::unordered_map<std::string, int32_t> ids_;  // by bytes, for whole_words_
   std::vector<AddedToken> added_;                 // longest first
 };
@@ -211,7 +211,7 @@ void BpeTokenizer::encode_plain(std::string_view text, std::vector<int32_t>& tok
 std::vector<int32_t> BpeTokenizer::encode(std::string_view text) const {
   std::vector<int32_t> tokens;
   while (!text.empty()) {
-    // The first added token in the text; of several at one place, the longest.
+    // The first added token in the text; if several begin there, the longest.
     size_t place = text.size();
     const AddedToken* found = nullptr;
     for (const AddedToken& token : added_)

@@ -21,7 +21,7 @@ class Tokenizer {
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
   /// "bytes", "BPE of 50257 tokens" or "WordPiece of 30522 tokens"
   virtual std::string describe() const = 0;
-  /// The tokenizer.json that parse_tokenizer() makes it from again; "" for bytes.
+  /// The tokenizer.json from which parse_tokenizer() makes the same tokenizer again; "" for bytes.
   virtual std::string source() const = 0;
 };
 
@@ -29,7 +29,8 @@ class Tokenizer {
 std::shared_ptr<const Tokenizer> byte_tokenizer();
 
 /// Byte-level BPE as in GPT-2, from Hugging Face's tokenizer.json: the model BPE, the pre-tokenizer ByteLevel
-/// with its regular expression, added tokens, no normalizer. Gives the tokens of the library `tokenizers`.
+/// with its regular expression, added tokens, no normalizer. Returns the same tokens as the library
+/// `tokenizers`.
 ///
 /// Sennrich, Haddow, Birch: Neural Machine Translation of Rare Words with Subword Units (2016); Radford and
 /// others (2019).
@@ -37,10 +38,10 @@ std::shared_ptr<const Tokenizer> byte_tokenizer();
 /// Or WordPiece as in BERT: the normalizer BertNormalizer or none, the pre-tokenizer BertPreTokenizer. [CLS]
 /// and [SEP] are not added; decode() does not restore blanks and accents.
 ///
-/// Throws Error(format) naming `name` for anything else. "" gives byte_tokenizer().
+/// Throws Error(format) naming `name` for anything else. "" returns byte_tokenizer().
 std::shared_ptr<const Tokenizer> parse_tokenizer(const std::string& json, const std::string& name);
-/// The same from a file; one that ends in .txt is the vocab.txt of a BERT, a token on each line; text is
-/// lower-cased unless tokens have capitals. Throws Error(io).
+/// The same from a file. A file that ends in .txt is the vocab.txt of a BERT, with a token on each line; text
+/// is lower-cased unless tokens have capitals. Throws Error(io).
 std::shared_ptr<const Tokenizer> read_tokenizer(const std::filesystem::path& path);
 
 }  // namespace athanor

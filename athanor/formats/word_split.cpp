@@ -15,7 +15,7 @@ Character character_at(std::string_view text, size_t at) {
   return {found.valid ? character_class(found.value) : CharacterClass::other, found.bytes};
 }
 
-/// The end of the characters of one class that begin at `at`.
+/// The end of a run of characters of one class that begins at `at`.
 size_t run_end(std::string_view text, size_t at, CharacterClass kind) {
   while (at < text.size()) {
     const Character next = character_at(text, at);
@@ -41,7 +41,7 @@ size_t word_end(std::string_view text, size_t at) {
       return run_end(text, at + 1, next.kind);
   const size_t end = run_end(text, at, CharacterClass::space);
   if (end == text.size()) return end;
-  // \s+(?!\S): all but the last, which goes with what follows; a single one stands alone.
+  // \s+(?!\S): all but the last, which belongs to the next word; a single one is a word.
   size_t last = end - 1;
   while (!utf8_at(text, last).valid) --last;
   return last > at ? last : end;

@@ -27,7 +27,7 @@ void require_piece(bool holds, const std::string& what) {
   if (!holds) throw Error(ErrorCode::format, "the tokenizer has " + what);
 }
 
-/// The characters of a text; replacement characters for what is not UTF-8.
+/// The characters of a text; replacement characters for bytes that are not UTF-8.
 std::u32string characters_of(std::string_view text) {
   std::u32string characters;
   for (size_t at = 0; at < text.size();) {
@@ -40,7 +40,7 @@ std::u32string characters_of(std::string_view text) {
 
 bool is_blank(char32_t c) { return character_class(c) == CharacterClass::space; }
 
-/// As BertNormalizer has them, which leaves one block out.
+/// Chinese characters as in BertNormalizer, which leaves one block out.
 bool is_chinese(char32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
@@ -143,7 +143,7 @@ WordPieceTokenizer::WordPieceTokenizer(std::string source, const json& file)
                            [](const auto& token) { return token.first.size(); });
 }
 
-/// The longest piece at each place; an unknown word where there is none at some place.
+/// The longest piece at each position; an unknown word if there is no piece at some position.
 std::vector<int32_t> WordPieceTokenizer::pieces_of(const std::u32string& word) const {
   if (word.size() > longest_word_) return {unknown_};
   std::vector<int32_t> pieces;
@@ -188,7 +188,7 @@ void WordPieceTokenizer::encode_plain(std::string_view text, std::vector<int32_t
 std::vector<int32_t> WordPieceTokenizer::encode(std::string_view text) const {
   std::vector<int32_t> tokens;
   while (!text.empty()) {
-    // The first added token in the text; of several at one place, the longest.
+    // The first added token in the text; if several begin there, the longest.
     size_t place = text.size();
     const std::pair<std::string, int32_t>* found = nullptr;
     for (const auto& token : added_)

@@ -8,7 +8,7 @@
 
 namespace athanor {
 
-/// From the content of a tokenizer.json, which is `source`: the model WordPiece, the normalizer
+/// A tokenizer from the content of a tokenizer.json, which is `source`: the model WordPiece, the normalizer
 /// BertNormalizer or none, the pre-tokenizer BertPreTokenizer, added tokens. [CLS] and [SEP] are not added.
 /// Throws Error(format) without a place, and nlohmann's exceptions.
 std::shared_ptr<const Tokenizer> wordpiece_tokenizer(std::string source, const nlohmann::json& file);

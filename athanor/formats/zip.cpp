@@ -17,10 +17,10 @@ namespace {
 
 constexpr uint32_t local_header = 0x04034b50, directory_entry = 0x02014b50, directory_end = 0x06054b50,
                    zip64_end = 0x06064b50, zip64_locator = 0x07064b50;
-constexpr uint32_t in_zip64 = 0xffffffff;  // the number stands in the Zip64 field
+constexpr uint32_t in_zip64 = 0xffffffff;  // the number is in the Zip64 field
 constexpr size_t local_bytes = 30, entry_bytes = 46, end_bytes = 22, locator_bytes = 20, zip64_end_bytes = 56;
 
-/// Numbers at places in the archive; whatever lies outside is an error.
+/// Reads numbers in the archive; a position outside is an error.
 struct ZipReader {
   Bytes data;
   const std::string& name;
@@ -45,7 +45,7 @@ struct ZipDirectory {
 };
 
 ZipDirectory find_directory(const ZipReader& zip) {
-  // The last thing in the file, but for a comment of up to 65535 bytes.
+  // The directory's end is the last thing in the file, except for a comment of up to 65535 bytes.
   if (zip.data.size() < end_bytes) zip.fail("the archive ends too early", zip.data.size());
   const uint64_t last = zip.data.size() - end_bytes, first = last > 65535 ? last - 65535 : 0;
   uint64_t at = last;

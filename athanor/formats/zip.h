@@ -1,4 +1,5 @@
-// ZIP archives in memory, as NumPy's .npz: members that are stored or deflated (APPNOTE.TXT 6.3, with Zip64).
+// ZIP archives in memory, such as NumPy's .npz: members that are stored or deflated (APPNOTE.TXT 6.3, with
+// Zip64).
 #pragma once
 #include <string>
 #include <vector>
@@ -18,8 +19,9 @@ struct ZipMember {
 /// Whether `data` starts like an archive.
 bool is_zip(Bytes data);
 
-/// What the archive's directory lists. Throws Error(format) for one that is truncated, contradicts itself, is
-/// encrypted, or has a member with another compression method, or with more content than its bytes can hold.
+/// The members that the archive's directory lists. Throws Error(format) for an archive that is truncated,
+/// contradicts itself, is encrypted, or has a member with another compression method, or with more content
+/// than its bytes can hold.
 std::vector<ZipMember> zip_members(Bytes archive, const std::string& name);
 
 /// A member's content, checked against its CRC-32. Throws Error(format).

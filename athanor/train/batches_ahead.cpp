@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// One of so many parts along the first axis.
+/// Part `part` of `parts` equal parts along the first axis.
 HostArray rows(const HostArray& all, int64_t part, int64_t parts) {
   HostArray some(all.dtype, all.shape.with(0, all.shape[0] / parts));
   const auto size = static_cast<std::ptrdiff_t>(some.bytes.size());

@@ -16,14 +16,14 @@ class BatchesAhead {
 
   /// The next batch. Must not be called at the end of an epoch.
   Uploaded take();
-  /// Puts the batch that was taken last back: it is the next one again.
+  /// Puts back the batch that was taken last: it is the next one again.
   void give_back(Uploaded batch) { ahead_ = std::move(batch); }
   /// Uploads the next batch now.
   void take_ahead();
   /// Drops the batch that was uploaded ahead, to free its memory. Nothing may be taken afterwards.
   void drop() { ahead_.reset(); }
 
-  /// The position before the batch that take() gives next.
+  /// The position before the batch that take() returns next.
   LoaderState position() const { return ahead_ ? before_ahead_ : batches_->state(); }
   bool epoch_is_over() const { return position().next_batch == batches_->batches(); }
   /// At the end of an epoch: starts the next one.

@@ -171,7 +171,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
 
 std::unique_ptr<nn::Module> restore_model(const Checkpoint& checkpoint, const std::filesystem::path& path) {
   if (nn::is_own_model(checkpoint.config.model))
-    (void)nn::objective_of(checkpoint.config.model);  // its own errors
+    (void)nn::objective_of(checkpoint.config.model);  // throws its own errors
   try {
     auto model = nn::make_model(checkpoint.config.model, checkpoint.data.input, checkpoint.data.classes);
     add_adapters(*model, checkpoint.config);

@@ -7,7 +7,7 @@ namespace athanor {
 
 namespace {
 
-// The last and the best. More would only take memory.
+// The last checkpoint and the best. More would only take memory.
 constexpr size_t most_writes = 2;
 
 }  // namespace

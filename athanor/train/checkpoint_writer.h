@@ -18,8 +18,8 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Begins to write, when the writes before have ended. Waits only if two of them have not. Throws what one
-  /// of them threw; this one is then not written.
+  /// Queues a write, which begins when the earlier ones have ended. Waits only if two earlier writes have not
+  /// ended. If one of them failed, throws its error and does not write.
   void write(std::filesystem::path path, Checkpoint checkpoint);
   /// Returns when all is on the disk. Throws what a write threw; later ones may then be under way.
   void wait();
@@ -41,10 +41,10 @@ class CheckpointWriter {
   void wait_for_write() const {
     if (!writes_.empty()) writes_.back().wait();
   }
-  /// Waits for the first.
+  /// Waits for the oldest write, and throws its error.
   void end_first();
 
-  std::deque<std::shared_future<void>> writes_;  // that have not ended, or whose errors nobody was told
+  std::deque<std::shared_future<void>> writes_;  // not ended, or failed with an error not yet thrown
 };
 
 }  // namespace athanor

@@ -38,8 +38,8 @@ class ClassCounts {
   double accuracy() const;
   /// The share of examples whose class is among the five likeliest. None for five classes or fewer.
   std::optional<double> top5() const;
-  /// Of the answers "label", the share that is right; of the examples of label, the share that is found; and
-  /// their harmonic mean. 0 where there are none.
+  /// precision: the share of the answers `label` that are right. recall: the share of the examples of `label`
+  /// that are found. f1: their harmonic mean. 0 if there are none.
   double precision(int64_t label) const;
   double recall(int64_t label) const;
   double f1(int64_t label) const;
@@ -48,8 +48,8 @@ class ClassCounts {
   std::optional<double> iou(int64_t label) const;
   /// The mean of iou() over the classes that have one.
   double mean_iou() const;
-  /// The mean of f1() over the classes that occur as an example or as an answer (macro F1, as scikit-learn
-  /// has it).
+  /// The mean of f1() over the classes that occur as an example or as an answer (macro F1, as in
+  /// scikit-learn).
   double macro_f1() const;
 
   bool operator==(const ClassCounts&) const = default;
@@ -66,29 +66,29 @@ class ClassCounts {
 struct TestExample {
   int64_t right = 0, answer = 0;
   double share = 0;  // the answer's probability
-  HostArray inputs;  // as the model had them, without the batch's axis
+  HostArray inputs;  // as given to the model, without the batch's axis
 };
 
 /// An image of a test, and the class of each of its pixels.
 struct PixelExample {
-  HostArray inputs;  // as TestExample has them
+  HostArray inputs;  // as in TestExample
   std::vector<int64_t> right, answer;
 };
 
-/// What a test gives.
+/// The results of a test.
 struct TestResult : MetricsSum {
-  std::vector<Measure> measures = {};             // what only a test gives: F1, mean IoU, RMSE
-  std::optional<ClassCounts> classes = {};        // where the task has classes
+  std::vector<Measure> measures = {};             // that only a test has: F1, mean IoU, RMSE
+  std::optional<ClassCounts> classes = {};        // if the task has classes
   std::vector<TestExample> mistakes = {};         // mistakes, the most confident first
-  std::vector<TestExample> first_right = {};      // of those that are right
-  std::vector<PixelExample> pixel_examples = {};  // the first ones, where pixels have classes
+  std::vector<TestExample> first_right = {};      // the first right answers
+  std::vector<PixelExample> pixel_examples = {};  // the first ones, if pixels have classes
 };
 
 /// Keeps those examples of a tested batch that `mistakes` and `first_right` show.
 void keep_examples(TestResult& result, const HostArray& scores, const HostArray& inputs,
                    const HostArray& targets);
 
-/// By their names.
+/// The values of `measures`, by name.
 TestMeasures by_name(const std::vector<Measure>& measures);
 
 /// "sky 97.1 %, sea 80.2 %": the IoU of each class that has one, of the first twelve.
@@ -97,7 +97,7 @@ std::string iou_of_classes(const ClassCounts& counts, const std::vector<std::str
 /// "F1 91.2 %" and "top-5 99.8 %".
 std::vector<Measure> class_measures(const ClassCounts& counts);
 
-/// "Shirt", or "class 3" where there are no names.
+/// "Shirt", or "class 3" if there are no names.
 std::string class_name(const std::vector<std::string>& names, int64_t label);
 
 /// The most frequent mistake: "Shirt is taken for T-shirt most often (112 of 1,000)". "" if there are no

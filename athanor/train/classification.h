@@ -18,7 +18,7 @@ struct ClassificationOptions {
   std::string data_name = {};  // in errors
   std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
   int64_t batch_size = 128;
-  uint64_t seed = 0;                                      // of the order
+  uint64_t seed = 0;                                      // for shuffling
   int workers = 0;                                        // threads that make batches
   double label_smoothing = 0;                             // in training
   std::shared_ptr<const Augmentation> augmentation = {};  // of training images
@@ -30,8 +30,8 @@ ClassificationOptions classification_options(const TrainConfig& config, const Sp
 
 class Classification final : public DatasetTask<ClassificationOptions> {
  public:
-  /// Throws Error(shape) where training and test images differ in shape, Error(usage) where there are fewer
-  /// than a batch.
+  /// Throws Error(shape) if training and test images differ in shape, Error(usage) if there are fewer than a
+  /// batch.
   explicit Classification(ClassificationOptions options);
   /// The dataset of `--data`, and the model of `--model`. Throws what open_dataset() throws; Error(usage)
   /// for a name that does not exist.

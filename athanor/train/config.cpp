@@ -85,7 +85,7 @@ void for_each_field(Config& config, F&& f) {
   f("check_nan", config.check_nan, may_change);
 }
 
-// Which older runs do not have.
+// Fields that older runs do not have.
 constexpr std::array<std::string_view, 26> later_fields{
     "augment_on", "tensorboard",     "eval_examples", "precision", "tune",      "choices",    "image_size",
     "max_broken", "augment",         "memory_limit",  "context",   "tokenizer", "validation", "init",

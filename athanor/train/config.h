@@ -32,7 +32,7 @@ struct TrainConfig {
   int64_t image_size = 0;              // of image files, see DataOptions; 0: what these suggest
   int64_t max_broken = 10;             // how many unreadable images are skipped
   std::string augment = "none";        // as Augmentation::parse() takes it, with "standard"
-  std::string augment_on = "loader";   // its threads, or "device": part of the step, see DeviceAugmentation
+  std::string augment_on = "loader";   // its threads; "device": as part of the step, see DeviceAugmentation
   int64_t context = 0;                 // tokens that a language model sees; 0: nn::default_context()
   std::string tokenizer;               // a tokenizer.json; "": each byte is a token
   double validation = 0;               // share of the training data that is held back, and tested on
@@ -43,7 +43,7 @@ struct TrainConfig {
   std::string device = "auto";         // as parse_device() takes it
   int64_t epochs = 4;
   int64_t batch_size = 128;
-  bool batch_may_shrink = false;  // to the training data, if there is less; no option, and not stored
+  bool batch_may_shrink = false;  // to the size of the training data; not an option, not stored
   int64_t accumulate = 1;         // parts in which a batch is computed, one after the other
   std::string precision = "f32";  // see precision_names()
   std::string optimizer = "sgd";  // see optim::optimizer_names()
@@ -78,7 +78,7 @@ struct TrainConfig {
   int64_t part_size() const { return std::max<int64_t>(1, batch_size / accumulate); }
   /// Throws Error(usage) naming the first option that is out of range or unknown, with the nearest match.
   void validate() const;
-  /// The same of the numbers for reading data: image_size, workers and validation.
+  /// As validate(), but only for the options of reading data: image_size, workers and validation.
   void check_reading() const;
   bool operator==(const TrainConfig&) const = default;
 
@@ -93,7 +93,7 @@ const std::vector<std::string>& task_names();
 /// The losses of regression: "mse", "l1", "huber"
 const std::vector<std::string>& loss_names();
 
-/// Makes a batch that may shrink no larger than the training data, in parts of one size.
+/// If the batch may shrink, makes it no larger than the training data, and a multiple of its parts.
 void shrink_batch(TrainConfig& config, int64_t examples);
 
 /// "all", or "weights": parameters of two and more dimensions, so not biases and norms.

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a field like `example` takes, in words; "" where `value` is that.
+/// "" if `value` has the type of `example`; otherwise that type in words.
 std::string mistake(const json& value, const json& example) {
   if (example.is_boolean()) return value.is_boolean() ? "" : "true or false";
   if (example.is_string()) return value.is_string() ? "" : "text in quotes";

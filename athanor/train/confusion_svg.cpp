@@ -27,7 +27,7 @@ constexpr std::string_view confusion_style = R"(
   }
 )";
 
-/// Where everything stands, in pixels.
+/// Positions and sizes, in pixels.
 struct ConfusionGrid {
   double cell, names, top, left, side, width, height;
 };

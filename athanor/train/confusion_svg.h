@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-/// A drawing of more classes than this could not be read.
+/// A drawing of more classes than this would be unreadable.
 inline constexpr int64_t most_drawn_classes = 200;
 
 /// A self-contained SVG document, for light and dark pages: a row for each right class, a column for

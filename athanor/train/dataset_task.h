@@ -58,8 +58,9 @@ class FullBatches final : public Batches {
   DataLoader loader_;
 };
 
-/// A task on `options.train`, without which a model is only tested, and `options.test`. Training batches are
-/// full: examples that do not fill one are left out of the epoch. Epochs are shuffled, so these differ.
+/// A task on `options.train` and `options.test`; without `train`, a model is only tested. Training batches
+/// are full: examples that do not fill one are left out of the epoch. Epochs are shuffled, so each leaves out
+/// others.
 template <class Options>
 class DatasetTask : public Task {
  public:

@@ -23,7 +23,7 @@ namespace {
 namespace tf = nn::transforms;
 using Values = std::vector<double>;
 
-/// Draws for the images of a batch.
+/// Random draws, one for each image of a batch.
 struct Draws {
   int64_t count;
   Device device;
@@ -167,7 +167,7 @@ Tensor DeviceAugmentation::operator()(const Tensor& x, const Normalization& norm
   return (pictures - mean) / deviation;
 }
 
-// Each step chooses other numbers, which are inputs of the same plan.
+// The numbers chosen for each step are inputs, so that all steps run the same plan.
 DeviceAugmentation::Mixed DeviceAugmentation::mix(const Tensor& x, const Tensor& targets,
                                                   int64_t classes) const {
   if (!augmentation_.mixes()) return {x, targets};

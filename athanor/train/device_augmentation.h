@@ -8,8 +8,8 @@
 
 namespace athanor {
 
-/// Does the transforms of an Augmentation to a batch, with random parameters from default_generator() for
-/// each image, and for mixing for each batch. Unlike loader threads it does "jitter" in one order:
+/// Applies the transforms of an Augmentation to a batch. Random parameters come from default_generator(), for
+/// each image; those of mixing, for each batch. Unlike loader threads it does "jitter" in one order:
 /// brightness, contrast, saturation, hue.
 class DeviceAugmentation {
  public:
@@ -17,14 +17,14 @@ class DeviceAugmentation {
   /// sigma above most_sigma.
   explicit DeviceAugmentation(const Augmentation& augmentation);
 
-  /// Of normalised images [B, C, H, W], which are not mixed.
+  /// Transforms normalised images [B, C, H, W], without mixing them.
   Tensor operator()(const Tensor& x, const Normalization& normalization) const;
 
   struct Mixed {
     Tensor inputs, targets;
   };
-  /// mixup or cutmix of images [B, C, H, W], as Augmentation::mix(): their labels i64 [B] become f32 [B,
-  /// classes]. Both stay as they are if the list has neither.
+  /// Applies mixup or cutmix to images [B, C, H, W], as Augmentation::mix(): labels i64 [B] become f32 [B,
+  /// classes]. If the list has neither, both are returned as they are.
   Mixed mix(const Tensor& x, const Tensor& targets, int64_t classes) const;
 
   std::string to_string() const { return augmentation_.to_string(); }

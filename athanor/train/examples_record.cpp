@@ -26,7 +26,7 @@ std::string png_of_mask(const std::vector<int64_t>& labels, const ExampleSpec& s
   const auto out = mask.as<uint8_t>();
   for (size_t i = 0; i < labels.size(); ++i) out[i] = static_cast<uint8_t>(labels[i] < 0 ? 255 : labels[i]);
   std::vector<Color> palette = mask_palette(256);
-  palette.back() = {255, 255, 255};  // what does not count
+  palette.back() = {255, 255, 255};  // ignored pixels
   return to_base64(format_mask(mask, palette));
 }
 

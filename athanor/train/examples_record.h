@@ -23,7 +23,7 @@ struct WrittenSample {
 /// Adds a sample to those of earlier steps, and removes those of its step and later ones, which were lost.
 /// Throws Error(io).
 void add_sample(const std::filesystem::path& path, const WrittenSample& sample);
-/// As far as they can be read.
+/// The samples that can be read.
 std::vector<WrittenSample> read_samples(const std::filesystem::path& path);
 
 }  // namespace athanor

@@ -12,10 +12,10 @@
 
 namespace athanor {
 
-static constexpr int64_t most_at_least = 8;   // examples that a model may want
-static constexpr int64_t most_to_probe = 64;  // of the step that is run for its time
+static constexpr int64_t most_at_least = 8;   // the smallest batch is at most this many examples
+static constexpr int64_t most_to_probe = 64;  // examples in the step that is run to measure its time
 
-// Its values are made on the host and copied.
+// Initial values are made on the host and copied, so that no kernel is compiled.
 static Learner learner_with_values(const Task& task, const TrainConfig& config, Device device) {
   const OnlyPlansScope no_kernels;
   return {task, config, device};
@@ -69,7 +69,7 @@ double Fitter::factor(Precision precision) {
     if (known == precision) return factor;
   if (!options_.runs) return 1;
   // Kernels are less efficient in small batches; a large one takes long.
-  constexpr double most_seconds = 0.05;  // by rates; a step takes a few times that
+  constexpr double most_seconds = 0.05;  // predicted by rates; the real step takes a few times as long
   FitCase probe{.batch_size = std::max(least_batch(), std::min(most_to_probe, options_.most_examples)),
                 .precision = precision};
   double predicted = 0;

@@ -20,17 +20,17 @@ struct FitCase {
   bool operator==(const FitCase&) const = default;
 };
 
-/// Its memory and time.
+/// The memory and time of a case.
 struct FitPoint {
   FitCase of;
   int64_t bytes = 0;   // planned
   double seconds = 0;  // predicted
-  double share = 0;    // the share of it for recomputing
+  double share = 0;    // of the time, for recomputing
   double per_second() const { return static_cast<double>(of.batch_size) / seconds; }
 };
 
-/// Plans steps of one model on a device, of any size: those that a run of `config` makes. Until a step is
-/// run, no kernel is compiled, and the device need not have been examined.
+/// Plans a model's training steps on a device, as a run of `config` makes them, with any batch size. Until a
+/// step is run, no kernel is compiled, and the device need not have been examined.
 class StepPlanner {
  public:
   /// Throws what making the model throws.
@@ -39,7 +39,7 @@ class StepPlanner {
   /// The plan of the step, or of its last part. `limit`: the memory limit for recomputing. Throws
   /// Error(usage) if the step does not fit.
   std::shared_ptr<const Plan> plan(const FitCase& of, int64_t limit);
-  /// What a run takes of the device with this plan of the step, and with batches that wait.
+  /// The bytes of device memory of a run: this plan of the step, and the batches that wait.
   int64_t bytes(const Plan& plan, const FitCase& of) const;
   /// Runs a step on zeros, with the memory of a run: on a GPU the next batch is there. Returns its seconds.
   double run(const FitCase& of, int64_t limit);
@@ -59,25 +59,25 @@ class Fitter {
  public:
   struct Options {
     int64_t most_examples = int64_t{1} << 20;  // the largest batch to look at
-    bool runs = true;                          // a step, for the scale
+    bool runs = true;                          // run a step, for the scale
   };
   Fitter(StepPlanner& planner, int64_t limit, const Options& options)
       : planner_(planner), limit_(limit), options_(options) {}
   Fitter(StepPlanner& planner, int64_t limit) : Fitter(planner, limit, Options{}) {}
 
-  /// False on a device on which nothing was timed, where no step is run: times only compare cases.
+  /// False if nothing was timed on the device and no step is run: times then only compare cases.
   bool knows_times() const { return options_.runs || times_.known(); }
 
-  /// The smallest batch that the model takes in training, a power of two: batch norm wants more than one
-  /// value of a channel. Throws what the model throws where none of up to 8 is taken.
+  /// The smallest batch that the model takes in training, a power of two: batch norm needs more than one
+  /// value of a channel. If no batch of up to 8 works, throws the model's error.
   int64_t least_batch();
 
   /// None if it does not fit.
   std::optional<FitPoint> look(const FitCase& of);
-  /// With the fewest parts that fit: more than `of` has by a power of two, which divide the batch into what
-  /// the model takes. None if no number fits.
+  /// Divides the batch into the fewest parts that fit: 2, 4, 8, ... times as many as `of` has, equal, each of
+  /// at least least_batch() examples. None if no number fits.
   std::optional<FitPoint> in_parts(FitCase of);
-  /// The largest batch of so many parts that fits, to a sixteenth; none if not even parts of least_batch()
+  /// The largest batch in `of.parts` parts that fits, to a sixteenth; none if not even parts of least_batch()
   /// fit.
   std::optional<FitPoint> largest(FitCase of);
 
@@ -89,14 +89,14 @@ class Fitter {
   Options options_;
   int64_t least_batch_ = 0;  // 0: not known yet
   StepTimes times_;
-  std::vector<std::pair<Precision, double>> factors_;  // measured by predicted
+  std::vector<std::pair<Precision, double>> factors_;  // measured time / predicted time
 };
 
 /// A chart of memory and time by batch size, of cases that fit and those that do not.
 struct FitChart {
   std::string title, subtitle;
   int64_t limit = 0;
-  bool knows_times = true;  // else only their proportion
+  bool knows_times = true;  // false: only their ratios
   struct Series {
     std::string name;
     std::vector<FitPoint> points;  // by batch size

@@ -12,8 +12,8 @@
 namespace athanor {
 namespace {
 
-/// A part of a name and what stands for it. One that begins with '^' is at the beginning only, one that ends
-/// with '$' at the end only.
+/// A part of a name and its replacement. A `from` that begins with '^' matches only at the beginning, one
+/// that ends with '$' only at the end.
 struct Renaming {
   std::string_view from, to;
 };
@@ -21,7 +21,8 @@ struct Renaming {
 constexpr std::array prefixes{Renaming{"^_orig_mod.", ""}, Renaming{"^module.", ""},
                               Renaming{"^transformer.", ""}};
 
-// Causal masks of older GPT-2 files, embeddings again, poolers, and BERT's second task.
+// Tensors that no model has: causal masks of older GPT-2 files, repeated embeddings, poolers, and BERT's
+// second task.
 constexpr std::array<std::string_view, 9> nobodys{".attn.bias",
                                                   ".attn.masked_bias",
                                                   "lm_head.weight",
@@ -45,7 +46,7 @@ constexpr std::array vit_of_timm{Renaming{"^cls_token", "class_token"},
                                  Renaming{".mlp.fc1.", ".mlp.0."},
                                  Renaming{".mlp.fc2.", ".mlp.3."}};
 
-// As files have them, and as the newer library has them in memory.
+// Names in files, and the names that the newer library has in memory.
 constexpr std::array vit_of_hugging_face{Renaming{"^vit.", ""},
                                          Renaming{"^embeddings.cls_token", "class_token"},
                                          Renaming{"^embeddings.position_embeddings", "encoder.pos_embedding"},
@@ -96,7 +97,7 @@ std::span<const Renaming> rules_for(const std::map<std::string, HostArray>& tens
   return {};
 }
 
-/// Queries, keys and values of ViT in one, as torchvision has them.
+/// Joins ViT's queries, keys and values in one tensor, as in torchvision.
 void join_projections(std::map<std::string, HostArray>& tensors) {
   constexpr std::string_view first = ".query.";
   std::vector<std::string> queries;

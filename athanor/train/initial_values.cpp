@@ -82,7 +82,7 @@ std::string load_initial_values(nn::Module& model, const std::filesystem::path& 
   const size_t taken = values.size() - new_ones.size();
   for (const auto& [name, array] : drawn)
     if (name.ends_with("num_batches_tracked")) values.try_emplace(name, array);  // older files have none
-  // A BERT without a head, as a file of BertModel.
+  // A file of BertModel is a BERT without a head.
   const bool headless =
       values.contains("bert.embeddings.word_embeddings.weight") && !values.contains("cls.predictions.bias");
   for (const auto& [name, array] : drawn)

@@ -36,7 +36,7 @@ class TextScoring final : public Scoring {
 struct LanguageModellingOptions {
   std::shared_ptr<const Tokenizer> tokenizer = byte_tokenizer();
   std::shared_ptr<const SplitText> text;  // none: the model is only planned
-  int64_t vocabulary = 0;                 // of the model; 0: the tokenizer's, with a mask where there is one
+  int64_t vocabulary = 0;                 // of the model; 0: the tokenizer's, and the mask if there is one
   WindowOptions windows = {};
   int64_t most_test_windows = 0;  // 0: all
   std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
@@ -83,7 +83,7 @@ class LanguageModelling final : public TextTask {
   std::unique_ptr<Batches> training_batches() const override;
   std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
   int64_t test_count() const override;
-  /// Goes on with the beginning of the text that is held back.
+  /// Continues the beginning of the text that is held back.
   std::string sample(nn::Module& model, Device device, int64_t tokens, uint64_t seed) const override;
 };
 

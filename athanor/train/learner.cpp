@@ -95,12 +95,12 @@ std::shared_ptr<const Plan> Learner::plan_of_a_step(int64_t batch_size, int64_t 
   };
   const int64_t part = std::max<int64_t>(1, batch_size / parts);
   mark_->set();
-  // Of the last part: to the gradients of those before.
+  // The plan of the last part adds to the gradients of the earlier parts.
   if (parts > 1)
     for (const auto& parameter : optimizer_->parameters())
       parameter.set_grad(placeholder(parameter.value().type()));
   try {
-    // Held while it is planned, as a batch is: no result takes over its memory.
+    // Held while the step is planned, as a real batch is, so that no result takes over its memory.
     const std::vector<BatchPart> last{
         {placeholder(task_.input_type(part)), placeholder(task_.target_type(part)), part}};
     const PendingStep pending = build(last);

@@ -25,7 +25,7 @@ Uploaded batch_of_zeros(const Task& task, int64_t batch_size, int64_t parts, Dev
 
 class Learner {
  public:
-  /// A new model of the task and its optimizer, on the device. `task` must live as long.
+  /// A new model of the task and its optimizer, on the device. `task` must outlive it.
   Learner(const Task& task, const TrainConfig& config, Device device);
 
   nn::Module& model() { return *model_; }
@@ -38,31 +38,31 @@ class Learner {
   int64_t trained_count() const;
   bool scales_loss() const { return scaler_.has_value(); }
 
-  /// Builds a step and has it computed. When interrupted before it has changed anything, all is as before;
-  /// see whole().
+  /// Builds and launches a step. If it is interrupted before it has changed anything, all is as before; see
+  /// whole().
   PendingStep step(const Uploaded& batch, double lr);
-  /// False when a step was given up that could not be taken back.
+  /// False if a step was given up and could not be undone.
   bool whole() const { return whole_; }
-  /// The plan of a step, which is not computed: all is as before.
+  /// The plan of a step. The step is not computed, and nothing changes.
   std::shared_ptr<const Plan> plan_of_a_step(int64_t batch_size) {
     return plan_of_a_step(batch_size, config_.accumulate);
   }
-  /// The same of a batch in so many parts: of the last of them.
+  /// The same for a batch in `parts` parts: the plan of the last one.
   std::shared_ptr<const Plan> plan_of_a_step(int64_t batch_size, int64_t parts);
-  /// From now on products are computed in another precision, f16 only where it was that before.
+  /// Sets the precision of products from now on; f16 only if TrainConfig::precision is f16.
   void set_precision(Precision precision) { precision_ = precision; }
   Precision precision() const { return precision_; }
 
-  /// Sum of loss and count of right answers over the task's test batches, of the average of weights where
+  /// Sum of loss and count of right answers over the task's test batches, with the average of weights if
   /// there is one.
   TestResult test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on);
 
-  /// Task::sample(), of the average of weights where there is one.
+  /// Task::sample(), with the average of weights if there is one.
   std::string sample(int64_t tokens, uint64_t seed);
-  /// The values to use the model with: state_dict(), with averages of the weights where there are any.
+  /// The values for using the model: state_dict(), with the averages of the weights if there are any.
   nn::StateDict best_values() const;
 
-  /// The memory of what a checkpoint holds.
+  /// The size of what a checkpoint holds.
   uint64_t bytes() const;
   /// Puts all of it into a checkpoint, or takes it from one. load() throws Error(name|shape|value).
   void store(Checkpoint& checkpoint) const;
@@ -70,7 +70,7 @@ class Learner {
 
  private:
   PendingStep build(const std::vector<BatchPart>& parts);
-  /// What the device holds that the plans of a batch's first parts know nothing of.
+  /// The bytes on the device that the plans of a batch's first parts do not count.
   int64_t bytes_beside_parts() const;
 
   const Task& task_;

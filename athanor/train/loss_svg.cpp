@@ -17,7 +17,7 @@ namespace {
 constexpr double width = 920, height = 660;
 constexpr double left = 70, right = width - 84;
 
-// Colours are those of one blue and one orange that keep their contrast on white and on near-black.
+// One blue and one orange that keep their contrast on white and on near-black.
 constexpr std::string_view style = R"(
   text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: #5d6b7a }
   .title { font-size: 21px; font-weight: 600; fill: #1c2733 }
@@ -63,7 +63,7 @@ struct Panel {
   }
 
   std::string path(const CurveLine& line) const {
-    // What is far outside is cut off: viewers fail on coordinates that a diverged run would have.
+    // Values far outside are cut off: viewers fail on the coordinates of a diverged run.
     const double most = high - low;
     std::string text;
     for (const CurvePoint& point : line)
@@ -113,7 +113,7 @@ std::string draw_curves_of(const Panel& panel) {
     svg += fmt::format("<path class=\"line\" d=\"{}\"/>\n", panel.path(line));
   }
   svg += "</g>\n";
-  if (means.size() == 1) {  // which makes no line; a ring, for the test stands at the same place
+  if (means.size() == 1) {  // one point makes no line: a ring, because the test's point is there too
     const CurvePoint& only = means.front();
     svg += fmt::format(
         "<circle class=\"step\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"9\"><title>step {:.0f}: {} "
@@ -127,7 +127,7 @@ std::string draw_curves_of(const Panel& panel) {
         "{}</title></circle>\n",
         panel.x(point.step), panel.y(point.value), when, panel.id, panel.show(point.value));
   }
-  // The last values stand beside the ends of their curves, moved apart where they would touch.
+  // The last values are written beside the ends of their curves, moved apart if they would touch.
   const double shown = std::clamp(means.back().value, panel.low, panel.high);
   double train_y = panel.y(shown) + 4.5;
   if (!panel.tests.empty() && panel.tests.back().point.step >= 0.98 * means.back().step) {

@@ -19,14 +19,14 @@ struct Curves {
   std::string title, subtitle;
   std::vector<StepMetrics> steps;
   std::vector<EpochMetrics> epochs;    // drawn as points: the test data
-  std::optional<TestPoint> last_test;  // drawn as one more
-  int64_t steps_in_all = 0;            // the chart's width, if more than there are
+  std::optional<TestPoint> last_test;  // drawn as one more point
+  int64_t steps_in_all = 0;            // the chart's width, if more than were made
   Quality quality = {};                // what the accuracies are
   std::string tested = "images";       // what the test data is made of
 };
 
-/// An SVG document that stands by itself, for light and dark pages (prefers-color-scheme). Each panel shows
-/// what every batch gave, faintly, and its running mean.
+/// A self-contained SVG document, for light and dark pages (prefers-color-scheme). Each panel shows the value
+/// of every batch, faintly, and its running mean.
 std::string draw_curves(const Curves& curves);
 
 }  // namespace athanor

@@ -24,10 +24,10 @@ constexpr int64_t steps_to_decade = 20;
 constexpr std::ptrdiff_t reach = 6;  // steps on each side that are smoothed over
 constexpr double too_large = 4;      // times the least loss
 constexpr double margin = 0.1;       // of the rate at which the loss grows
-constexpr double growth = 0.1;       // of the fall before: a rise above the least loss that is no noise
+constexpr double growth = 0.1;       // of the fall before: a rise by more is not noise
 constexpr double least_fall = 0.02;  // of the first loss, or nothing is suggested
 
-/// While it lives, kernels are not timed: a sweep is too short for it to pay.
+/// While it lives, kernels are not timed: in a sweep, which is short, timing does not pay off.
 class UntimedScope {
  public:
   explicit UntimedScope(const TrainConfig& config) : before_(compile_options()) {
@@ -42,7 +42,7 @@ class UntimedScope {
   CompileOptions before_;
 };
 
-/// Even on both sides, so that the curve stays where it is.
+/// The mean over as many points on each side, so that the curve is not shifted.
 double smoothed_at(const std::vector<LrPoint>& points, size_t at) {
   const auto i = static_cast<std::ptrdiff_t>(at), last = std::ssize(points) - 1;
   const std::ptrdiff_t side = std::min({reach, i, last - i});
@@ -64,13 +64,13 @@ void judge(LrSweep& sweep) {
   const double risen = points[lowest].smooth + growth * (points.front().smooth - points[lowest].smooth);
   for (size_t i = lowest + 1; i < points.size() && !sweep.grows; ++i)
     if (points[i].smooth > risen) sweep.grows = points[i].lr;
-  // The slope over the steps around a point, for one step's is mostly noise.
+  // The slope over the steps around a point, because that of one step is mostly noise.
   double steepest = 0;
   for (size_t i = reach; i + reach <= lowest; ++i) {
     const double slope = points[i + reach].smooth - points[i - reach].smooth;
     if (slope < steepest) steepest = slope, sweep.steepest = points[i].lr;
   }
-  // Where nothing diverged, larger rates than the steepest are not known to be safe.
+  // If nothing diverged, larger rates than the steepest are not known to be safe.
   if (sweep.steepest) sweep.suggested = sweep.grows ? margin * *sweep.grows : *sweep.steepest;
 }
 

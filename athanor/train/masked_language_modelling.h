@@ -27,7 +27,7 @@ class MaskedTextScoring final : public Scoring {
   int64_t context_;
 };
 
-/// The mask is the tokenizer's [MASK] or <mask> where it has one, else a token of its own after all others.
+/// The mask is the tokenizer's [MASK] or <mask> if it has one, otherwise a new token after all others.
 class MaskedLanguageModelling final : public TextTask {
  public:
   explicit MaskedLanguageModelling(const LanguageModellingOptions& options);

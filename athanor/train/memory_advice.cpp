@@ -21,13 +21,13 @@ Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
   std::string problem = error.problem(), hint = error.hint();
   try {
     const auto needed = static_cast<double>(planned(batch_size));
-    // The memory of a plan is affine in the batch size, but for kernels' scratch.
+    // The memory of a plan is affine in the batch size, except for kernels' scratch memory.
     const int64_t fewer = batch_size / 2;
     const double slope =
         fewer == 0 ? needed
                    : (needed - static_cast<double>(planned(fewer))) / static_cast<double>(batch_size - fewer);
     const double fixed = needed - slope * static_cast<double>(batch_size);
-    // If a device refuses memory although it reports enough: it has what it has given, and no more.
+    // If a device refuses memory although it reports enough, only what is now in use can be counted on.
     const auto room = static_cast<double>(needed < static_cast<double>(reachable) ? used : reachable);
     problem +=
         fmt::format(". A step of batch {} is planned to need {}; {} of {} are free", batch_size,

@@ -10,14 +10,14 @@
 namespace athanor {
 
 /// `error` with how much memory a step needs according to its plan, and the largest batch that would fit.
-/// `planned(batch_size)` plans a step, in bytes; where it throws an Error, nothing is added.
+/// `planned(batch_size)` plans a step, in bytes; if it throws an Error, nothing is added.
 Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
                          const std::function<int64_t(int64_t batch_size)>& planned);
 
 /// `error` of a test that does not fit, with what to do about it.
 Error with_test_advice(const Error& error, const TrainConfig& config);
 
-/// A memory limit was too low.
+/// Whether a memory limit was too low.
 bool is_low_limit(const Error& error);
 /// `error` with what to do about it: for a training step, or for a test, which runs after the steps.
 Error with_limit_advice(const Error& error, const TrainConfig& config, bool in_test);

@@ -9,8 +9,8 @@
 
 namespace athanor {
 
-/// The bytes of batches on the device beside those of a step's plan, which knows one part: the batch's other
-/// parts, and on a GPU the next batch, which goes up meanwhile.
+/// The bytes of batches on the device that a step's plan does not count, because it knows only one part: the
+/// batch's other parts and, on a GPU, the next batch, which is uploaded meanwhile.
 int64_t batches_beside_plan(const Task& task, int64_t batch_size, int64_t parts, Device device);
 
 /// While it lives, this thread's plans have CompileOptions::memory_limit and memory_beside.
@@ -28,7 +28,7 @@ class PlanLimitScope {
 /// While it lives, what this thread plans and allocates stays within --memory-limit.
 class MemoryScope {
  public:
-  /// Computes what is pending, such as initial values, which is no part of the steps to come.
+  /// Computes pending values first, such as initial values, because they are no part of the steps to come.
   MemoryScope(const TrainConfig& config, const Task& task, Device device);
 
  private:

@@ -39,10 +39,10 @@ struct LivingValue {
 };
 
 /// The values in the arena of the plan's own device, and the scratch memory of kernels. A value that takes
-/// over the memory of another goes on with its rectangle.
+/// over the memory of another extends its rectangle.
 std::vector<LivingValue> values_in_arena(const json& plan) {
   std::vector<LivingValue> values;
-  std::map<size_t, size_t> places;  // of values of the plan in `values`
+  std::map<size_t, size_t> places;  // index of a plan's value -> its index in `values`
   size_t number = 0;
   for (const json& value : plan.at("values")) {
     const size_t index = number++;
@@ -84,7 +84,7 @@ std::string axes_of_memory(double steps, double most) {
       format_bytes(static_cast<uint64_t>(most)));
   for (const double value : nice_ticks(0, most / unit, 5)) {
     const double y = memory_bottom - (memory_bottom - memory_top) * value * unit / most;
-    if (y < memory_top + 16) continue;  // would touch the peak's
+    if (y < memory_top + 16) continue;  // its label would touch the peak's
     svg += fmt::format(
         "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text x=\"{}\" y=\"{:.1f}\" "
         "text-anchor=\"end\">{}</text>\n",
@@ -121,7 +121,7 @@ std::string draw_memory(const json& plan) {
   const double across = (memory_right - memory_axis) / steps, up = (memory_bottom - memory_top) / most;
   for (const LivingValue& value : values) {
     const double height = value.bytes * up;
-    if (height < 0.02) continue;  // cannot be seen, also not beside many of its size
+    if (height < 0.02) continue;  // invisible, even beside many of its size
     svg += fmt::format(
         "<rect class=\"v {}\" x=\"{:.1f}\" y=\"{:.2f}\" width=\"{:.1f}\" height=\"{:.2f}\"><title>{}, {}: "
         "kernels "

@@ -26,7 +26,7 @@ std::string to_line(const StepMetrics& metrics) {
 
 namespace {
 
-/// The quality whose field, after the prefix, a document has.
+/// The quality (Quality::field) that a document has under this prefix.
 std::string quality_in(const json& source, const std::string& prefix) {
   return source.contains(prefix + "r2") ? "r2" : "accuracy";
 }
@@ -80,7 +80,7 @@ std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint
       steps.push_back(step_in(std::string_view(text).substr(begin, end - begin)));
     }
   } catch (const json::exception&) {
-    // What cannot be read was lost.
+    // The rest cannot be read: it was lost.
   }
   return steps;
 }

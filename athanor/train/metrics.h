@@ -24,9 +24,9 @@ struct StepMetrics {
   // With loss scaling (f16):
   std::optional<double> loss_scale = {};  // what the loss was multiplied by
   bool skipped = false;                   // a gradient overflowed: there was no update
-  int64_t threads = 0;  // of the CPU, from this step on, where there were others before; of step 1: always
-  std::string quality = "accuracy";  // Quality::field, by which `accuracy` is stored
-  StepKernels kernels = {};          // that run from this step on, where others ran before; of step 1: all
+  int64_t threads = 0;  // of the CPU from this step on, if the step before had others; in step 1: always
+  std::string quality = "accuracy";  // Quality::field: the name under which `accuracy` is stored
+  StepKernels kernels = {};          // that change at this step; in step 1: all
   bool operator==(const StepMetrics&) const = default;
 };
 
@@ -35,14 +35,14 @@ struct StepMetrics {
 std::string to_line(const StepMetrics& metrics);
 /// The lines of a metrics.jsonl. Throws Error(io), and Error(format) naming the line.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
-/// Those after so many bytes, as far as they can be read: of steps that were made after the last checkpoint,
-/// and are made again. {} where there are none.
+/// The readable lines after this many bytes: steps that were made after the last checkpoint, and are made
+/// again. {} if there are none.
 std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint64_t after_bytes);
 
 /// Sums over steps, for means.
 struct MetricsSum {
   double loss = 0;     // weighted by the counted examples
-  double correct = 0;  // how many are right: a whole number, but of regression (Quality)
+  double correct = 0;  // how many are right: a whole number, except for regression (Quality)
   int64_t count = 0;   // of images, or of tokens
   void add(double mean_loss, double correct_ones, int64_t counted);
   double mean_loss() const { return count > 0 ? loss / static_cast<double>(count) : 0; }
@@ -54,8 +54,8 @@ struct MetricsSum {
 struct EpochMetrics {
   int64_t epoch = 0, step = 0;  // its number, from 1, and its last step
   double train_loss = 0, train_accuracy = 0, test_loss = 0, test_accuracy = 0;
-  std::map<std::string, double> test_more = {};  // what only a test gives: {"f1", 0.91}
-  std::string quality = "accuracy";              // as StepMetrics has it
+  std::map<std::string, double> test_more = {};  // that only a test has: {"f1", 0.91}
+  std::string quality = "accuracy";              // as in StepMetrics
   bool operator==(const EpochMetrics&) const = default;
 };
 

@@ -9,13 +9,13 @@
 namespace athanor {
 
 /// The parameters that `config.freeze` leaves (with adapters, only these and a last layer of classes), in
-/// groups by `config.weight_decay_on`. Throws Error(usage) for a pattern that fits none, and where nothing
-/// is left to train.
+/// groups by `config.weight_decay_on`. Throws Error(usage) for a pattern that fits none, and if nothing is
+/// left to train.
 std::vector<optim::ParamGroup> param_groups(const TrainConfig& config,
                                             const std::vector<nn::Parameter>& parameters);
 
-/// Gives the model adapters where `config.lora` asks for them, and says which: "adapters of rank 8 beside 12
-/// layers". "" where it does not. Throws Error(usage) where there are no layers for them, or the rank is too
+/// If `config.lora` asks for adapters, adds them to the model and says which: "adapters of rank 8 beside 12
+/// layers"; otherwise returns "". Throws Error(usage) if there are no layers for them, or the rank is too
 /// large.
 std::string add_adapters(nn::Module& model, const TrainConfig& config);
 

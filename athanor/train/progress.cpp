@@ -20,7 +20,7 @@ constexpr double recent = 0.05;                           // weight of the newes
 constexpr double most_loader_wait = 0.03;                 // of a run's time, before advice is given
 constexpr double least_loader_wait = 1;                   // seconds; shorter waits do not matter
 
-/// What makes batches faster.
+/// How to make batches faster.
 std::string loader_advice(const TrainConfig& config) {
   std::string advice = fmt::format("try --workers {}", 2 * std::max<int64_t>(1, config.workers));
   if (config.augment != "none") advice += ", fewer kinds of --augment";
@@ -32,7 +32,7 @@ std::string types_of(const std::string& precision) {
                      precision == "tf32" ? "everything else in f32" : "weights, sums and loss in f32");
 }
 
-/// Of a run with loss scaling.
+/// Text about loss scaling; "" without it.
 std::string scaling_of(const Summary& summary) {
   if (!summary.loss_scale) return {};
   return fmt::format("; loss scale {:g} at the end, {} step{} skipped", *summary.loss_scale,
@@ -96,7 +96,7 @@ std::string Progress::bar(double share, int cells) const {
   return "\x1b[36m" + done + "\x1b[0m" + faint(rest);
 }
 
-// The bar takes the space that the words leave.
+// The bar takes the space that the text leaves.
 void Progress::show(const std::string& head, double share, const std::string& tail) {
   const int room = screen_.columns - 1 - static_cast<int>(head.size() + tail.size()) - 4;
   std::string text = head + "  " + tail;

@@ -11,7 +11,7 @@ namespace athanor {
 
 /// What the output can display.
 struct Screen {
-  bool interactive = false;  // a terminal, where a line can be written over; else plain lines now and then
+  bool interactive = false;  // a terminal, whose last line can be overwritten; else a plain line now and then
   bool unicode = false, color = false;
   int columns = 80;
 };
@@ -52,7 +52,7 @@ class Progress : public Reporter {
   std::ostream& out_;
   Screen screen_;
   RunFacts facts_;
-  bool shown_ = false;  // a bar stands in the last line
+  bool shown_ = false;  // the last line is a bar
   Clock::time_point shown_at_ = Clock::now();
   std::deque<double> step_seconds_;  // of the latest steps
   std::string tuning_;               // how far it is; "" when nothing is tuned

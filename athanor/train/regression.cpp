@@ -45,7 +45,7 @@ std::vector<float> variances_of(const Dataset& dataset) {
   return variances;
 }
 
-/// Errors of the numbers themselves; of several targets the means over them.
+/// RMSE and mean absolute error of the unscaled numbers; for several targets, their means.
 class NumberTally final : public Tally {
  public:
   explicit NumberTally(std::vector<TargetScale> scales)

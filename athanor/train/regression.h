@@ -11,8 +11,8 @@
 
 namespace athanor {
 
-/// R2, the coefficient of determination: 1 less the mean squared error over the targets' variance; of several
-/// targets the mean. In training the variance is that of all training targets.
+/// R2, the coefficient of determination: 1 minus the mean squared error divided by the targets' variance; for
+/// several targets, the mean. In training the variance is that of all training targets.
 class NumberScoring final : public Scoring {
  public:
   explicit NumberScoring(bool pictures) : pictures_(pictures) {}
@@ -28,8 +28,8 @@ class NumberScoring final : public Scoring {
   bool pictures_;
 };
 
-/// The mean loss, see loss_names(), of predictions for targets, both scaled, of one shape. Huber's is half
-/// the square of an error up to 1, and grows as the error does from there on.
+/// The mean loss, see loss_names(), of predictions for targets, both scaled, of one shape. Huber's loss is
+/// half the squared error for an error up to 1, and linear beyond.
 Tensor number_loss(const Tensor& predictions, const Tensor& targets, const std::string& name);
 
 struct RegressionOptions {
@@ -39,7 +39,7 @@ struct RegressionOptions {
   std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
   std::string loss = "mse";
   int64_t batch_size = 128;
-  uint64_t seed = 0;                                      // of the order
+  uint64_t seed = 0;                                      // for shuffling
   int workers = 0;                                        // threads that make batches
   std::shared_ptr<const Augmentation> augmentation = {};  // of training images
 };
@@ -47,12 +47,11 @@ struct RegressionOptions {
 /// The options of a run on these examples; see Splits.
 RegressionOptions regression_options(const TrainConfig& config, const Splits& splits);
 
-/// Losses are those of scaled targets (TargetScale), the errors that a test measures those of the numbers
-/// themselves.
+/// Losses are computed from scaled targets (TargetScale); a test measures errors of the unscaled numbers.
 class Regression final : public DatasetTask<RegressionOptions> {
  public:
-  /// Throws Error(shape) where training and test examples differ in shape, Error(usage) where there are fewer
-  /// than a batch.
+  /// Throws Error(shape) if training and test examples differ in shape, Error(usage) if there are fewer than
+  /// a batch.
   explicit Regression(RegressionOptions options);
   /// The dataset of `--data`, and the model of `--model`.
   explicit Regression(const TrainConfig& config);
@@ -64,7 +63,7 @@ class Regression final : public DatasetTask<RegressionOptions> {
   TensorType target_type(int64_t batch_size) const override;
 
  private:
-  std::vector<float> test_variance_;  // of each target, scaled; 1 where it is constant
+  std::vector<float> test_variance_;  // of each target, scaled; 1 if it is constant
 };
 
 }  // namespace athanor

@@ -25,7 +25,8 @@ void check_removable(const RunFolder& folder) {
 std::vector<fs::path> remove_run(const RunFolder& folder) {
   check_removable(folder);
   const auto lock = folder.take_lock();
-  // What says that here is a run goes last, so that the rest of one can be removed if this is interrupted.
+  // config.json marks the folder as a run. It goes last, so that after an interruption the rest can be
+  // removed.
   std::vector<fs::path> files = folder.files();
   std::ranges::stable_partition(files, [&](const fs::path& file) { return file != folder.config(); });
   for (const fs::path& file : files) {

@@ -8,8 +8,8 @@
 
 namespace athanor {
 
-/// Throws Error(usage) unless the folder holds a run that may be removed: a folder and no link, with a run
-/// that no process works on.
+/// Throws Error(usage) unless the folder holds a run that may be removed: a real folder, not a link, with a
+/// run that no process works on.
 void check_removable(const RunFolder& folder);
 
 /// Removes the files of a run, and its folder when nothing else is in it. Files that no run writes stay, and

@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The document in a file; null where there is none.
+/// The document in a file; null if there is none.
 json document_in(const fs::path& path) {
   if (!fs::exists(path)) return {};
   json read = json::parse(read_text_file(path), nullptr, false);
@@ -122,7 +122,7 @@ std::string figures_of(const RunInfo& run, const json& summary) {
   return html + "</div>\n";
 }
 
-/// Of what only a test gives: how it is called and shown.
+/// A measure that only a test has: its field, its name, and how it is shown.
 struct MoreColumn {
   const char *field, *name;
   bool percent;

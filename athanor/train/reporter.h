@@ -21,19 +21,19 @@ struct RunFacts {
   RunFolder folder;
   DeviceInfo device;
   std::string device_why;           // "the only device"
-  std::string precision_note = {};  // what the precision costs on the device; "" where it is at home
-  std::string batch_note = {};      // why the batch is smaller than its default; "" where it is not
-  std::string trust;                // why the device's numbers may be wrong; "" where they are not
+  std::string precision_note = {};  // what the precision costs on the device; "" if it costs nothing
+  std::string batch_note = {};      // why the batch is smaller than its default; "" if it is not
+  std::string trust;                // why the device's numbers may be wrong; "" if they are not
   int64_t threads = 0, parameters = 0;
   int64_t trained = 0;            // of the parameters
-  std::string init_note = {};     // where the first values are from; "" where they are drawn
-  std::string adapter_note = {};  // of --lora, as Learner says it
+  std::string init_note = {};     // where the first values are from; "" if they are random
+  std::string adapter_note = {};  // Learner::adapter_note()
   std::string data;               // "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   int64_t test_count = 0;         // images, or tokens
   std::shared_ptr<const Scoring> scoring = std::make_shared<ClassScoring>();
   int64_t steps_before = 0;  // made earlier by the run that is resumed
   int64_t steps_in_epoch = 0;
-  int64_t steps_in_all = 0;  // when nothing stops it
+  int64_t steps_in_all = 0;  // if nothing stops it
 };
 
 /// Known after the first step.
@@ -44,14 +44,14 @@ struct StepFacts {
 
 /// Tuning that goes on while the run does.
 struct TuningFacts {
-  int64_t step = 0;                   // that comes next
+  int64_t step = 0;                   // the next one
   std::vector<KernelChange> changes;  // from this step on
   TuningState state;
 };
 
-/// A number of CPU threads that follows from what other programs do.
+/// A new number of CPU threads, because other programs use more or fewer cores.
 struct ThreadFacts {
-  int64_t step = 0;               // that comes next
+  int64_t step = 0;               // the next one
   int64_t threads = 0, most = 0;  // from this step on, and on a quiet machine
   double others = 0;              // cores that other programs use
 };
@@ -60,8 +60,7 @@ struct ThreadFacts {
 class Reporter {
  public:
   virtual ~Reporter() = default;
-  /// What keeps the run waiting, before it goes on: "timing kernels", "2 of 4 for conv2d". Also before
-  /// started().
+  /// The run waits, for example for "timing kernels", "2 of 4 for conv2d". May be called before started().
   virtual void waiting(const std::string& /*what*/, const std::string& /*how_far*/) {}
   virtual void started(const RunFacts&) {}
   virtual void compiled(const StepFacts&) {}
@@ -71,7 +70,7 @@ class Reporter {
   virtual void stepped(const StepMetrics&, double /*seconds*/) {}
   virtual void tested(int64_t /*done*/, int64_t /*of*/) {}
   virtual void epoch_ended(const EpochMetrics&) {}
-  /// Text that a language model wrote, after so many steps.
+  /// Text that a language model wrote, after this many steps.
   virtual void sampled(int64_t /*step*/, const std::string& /*text*/) {}
   virtual void ended(const Summary&) {}
 };

@@ -61,7 +61,7 @@ bool RunFolder::is_locked() const {
   try {
     return !os::Lock::take(lock());
   } catch (const std::system_error&) {
-    return false;  // a folder that may not be written
+    return false;  // a folder that is not writable
   }
 }
 
@@ -97,7 +97,7 @@ os::Lock RunFolder::take_lock() const {
 void RunFolder::check_space(uint64_t bytes) const {
   const uint64_t needed = is_there(checkpoint()) ? bytes : 2 * bytes;
   std::error_code unknown;
-  fs::path made = fs::absolute(path, unknown);  // as much of it as there is
+  fs::path made = fs::absolute(path, unknown);  // the part of it that exists
   while (!fs::exists(made, unknown) && made.has_relative_path()) made = made.parent_path();
   const fs::space_info space = fs::space(made, unknown);
   if (unknown || space.capacity == 0 || space.available >= needed) return;

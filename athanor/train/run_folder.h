@@ -11,7 +11,7 @@
 
 namespace athanor {
 
-/// The names of the files, and whether they can be used. Others fill the files.
+/// The names of the files, and whether they can be used. Other classes write the files.
 struct RunFolder {
   std::filesystem::path path;
 
@@ -35,7 +35,7 @@ struct RunFolder {
   bool has_run() const;
   /// Whether it made steps, which a new run would lose.
   bool has_steps() const;
-  /// The files that are there and that runs write, temporary ones among them.
+  /// The existing files that runs write, temporary ones among them.
   std::vector<std::filesystem::path> files() const;
   /// Whether a process works on the run.
   bool is_locked() const;

@@ -20,7 +20,7 @@ constexpr uint64_t longest_file = uint64_t{64} << 20;
 RunStateName state_named(const std::string& name) {
   for (size_t i = 0; i < state_names.size(); ++i)
     if (state_names[i] == name) return static_cast<RunStateName>(i);
-  return RunStateName::stopped;  // of a newer Athanor
+  return RunStateName::stopped;  // a state of a newer Athanor
 }
 
 std::optional<json> read_object(const std::filesystem::path& path) {
@@ -33,7 +33,7 @@ std::optional<json> read_object(const std::filesystem::path& path) {
   return std::nullopt;
 }
 
-/// Of a run that an older Athanor made.
+/// The status of a run that an older Athanor made.
 RunStatus status_by_summary(const json& summary) {
   RunStatus status;
   status.state = RunStateName::finished;

@@ -16,19 +16,19 @@ enum class RunStateName { running, finished, stopped, failed, crashed };
 std::string to_string(RunStateName state);
 
 struct RunStatus {
-  /// In the file never `crashed`: what a process that has died leaves is "running".
+  /// Never `crashed` in the file: a process that dies leaves "running".
   RunStateName state = RunStateName::running;
   std::string error;                 // why it failed
   std::string version;               // of Athanor
   std::string device, device_name;   // "cpu", "AMD Ryzen 9 7950X"
-  std::string trust;                 // why the device's numbers may be wrong; "" where they are not
+  std::string trust;                 // why the device's numbers may be wrong; "" if they are not
   std::string data;                  // "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   std::string quality = "accuracy";  // Quality::field
   int64_t threads = 0, parameters = 0;
   int64_t started = 0, ended = 0;  // seconds since 1970; when a process last began and ended work; 0: unknown
   int64_t steps = 0, steps_in_all = 0;
   double train_seconds = 0;                 // spent on steps, by all the processes that worked on the run
-  std::vector<EpochMetrics> epochs;         // those that are done
+  std::vector<EpochMetrics> epochs;         // the completed ones
   int64_t best_epoch = 0;                   // 0: none is done
   std::string best;                         // the best test in words: "accuracy 91.2 %"; "" before the first
   double best_loss = 0, best_accuracy = 0;  // of that test; or its Quality
@@ -41,9 +41,9 @@ RunStatus run_status_from_json(const nlohmann::json& json);
 /// What a folder says of the run in it.
 struct RunInfo {
   RunFolder folder;
-  std::optional<TrainConfig> config;  // none where it cannot be read: `problem` says why
+  std::optional<TrainConfig> config;  // none if it cannot be read: `problem` says why
   std::string problem;
-  RunStatus status;    // of older runs what can be found out
+  RunStatus status;    // for older runs, what is known
   uint64_t bytes = 0;  // of all its files
 };
 

@@ -12,12 +12,12 @@
 namespace athanor {
 namespace {
 
-// Beside a thread of ours another program gets at least half of a core. What takes less is no loss of a
-// thread.
+// Another program that shares a core with one of our threads gets at least half of it. Loads of up to this
+// many cores do not cost us a thread.
 constexpr double left_to_others = 0.35;
 constexpr int looks_to_lose = 3, looks_to_gain = 10;
 
-/// Returns the most threads: `most`, or what is used now where that is 0.
+/// Sets the number of threads. Returns `most`, or the number that is now in use if `most` is 0.
 int64_t use_threads(int64_t threads, int64_t most) {
   set_cpu_threads(static_cast<int>(threads));
   return most > 0 ? most : cpu_threads();

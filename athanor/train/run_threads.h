@@ -21,7 +21,7 @@ class FreeCores {
  public:
   static constexpr double seconds_between_looks = 0.5;
 
-  /// `most`: threads on a quiet machine; `now`: that run at first.
+  /// `most`: threads on a quiet machine; `now`: threads at first.
   FreeCores(int most, int now) : most_(most), now_(now) {}
   /// `others`: cores that other programs kept busy since the last look. Returns the number of threads.
   int operator()(double others);
@@ -31,14 +31,14 @@ class FreeCores {
  private:
   int wanted(double others) const;
   int most_, now_;
-  int looks_ = 0;         // in a row that wanted fewer threads (negative), or more
+  int looks_ = 0;         // successive looks that wanted fewer threads (negative), or more
   int least_change_ = 0;  // that they wanted
 };
 
 /// By step: the number of threads from this step on.
 using ThreadRecord = std::map<int64_t, int64_t>;
 
-/// What these steps' metrics say of threads.
+/// The numbers of threads that these steps' metrics record.
 ThreadRecord threads_in(const std::vector<StepMetrics>& steps);
 
 /// Lets the number of threads of a run's steps change at recorded steps only, since results depend on it.
@@ -46,20 +46,20 @@ class RunThreads {
  public:
   using CoreClock = std::function<std::optional<os::CoreTime>()>;
 
-  /// Sets the number of CPU threads of the process: `threads` (0: config.threads). It may change where
-  /// the run computes on the CPU, kernels may change too (TrainConfig::tune), and the user has not set it.
-  /// `most`: threads on a quiet machine; 0: as many. `cores`: for tests.
+  /// Sets the number of CPU threads of the process: `threads` (0: config.threads). It may change later only
+  /// if the run computes on the CPU, kernels may change too (TrainConfig::tune), and the user has not set it.
+  /// `most`: threads on a quiet machine; 0: the same number. `cores`: for tests.
   RunThreads(const TrainConfig& config, Device device, int64_t threads, int64_t most,
              CoreClock cores = os::core_time);
 
-  /// For a new run that repeats another: takes the number of its first step now, and the changes when their
-  /// steps come.
+  /// For a new run that repeats another: sets the number of threads of its first step now, and makes the
+  /// changes when their steps come.
   void repeat_another(const ThreadRecord& changes);
-  /// Changes that are made when their steps come, and no others before the last of them.
+  /// Makes these changes when their steps come, and no others before the last of them.
   void repeat(const ThreadRecord& changes);
-  /// For the checkpoint: those that have not come.
+  /// For the checkpoint: the changes that are still to be made.
   const ThreadRecord& to_come() const { return to_come_; }
-  /// What the last step of a resumed run took.
+  /// Continues with the number of threads of the last of these steps, for a resumed run.
   void go_on_from(const std::vector<StepMetrics>& steps);
   int64_t most() const { return most_; }
 
@@ -80,7 +80,7 @@ class RunThreads {
   std::optional<os::CoreTime> looked_;
   Clock::time_point looked_at_;
   bool first_look_ = true;
-  int64_t in_force_ = 0;  // as the metrics have it
+  int64_t in_force_ = 0;  // as recorded in the metrics
 };
 
 }  // namespace athanor

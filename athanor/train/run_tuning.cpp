@@ -71,7 +71,7 @@ void RunTuning::repeat_another(const std::vector<StepMetrics>& steps) {
   if (!record.contains(1))
     throw Error(ErrorCode::format, "there is no record of kernels in the run's metrics", repeated_,
                 "Give the folder of a run of this version of Athanor, or its metrics.jsonl");
-  // What the metrics do not have: the kernels of its tests.
+  // The metrics do not have the kernels of the run's tests.
   if (std::filesystem::exists(run.checkpoint()))
     TuningCache::instance().restore(read_checkpoint(run.checkpoint()).kernels);
   expected_ = record.at(1);

@@ -19,7 +19,7 @@ namespace {
 constexpr double runs_width = 920, runs_left = 70, runs_right = runs_width - 40, panel_height = 230;
 constexpr double row_height = 22;
 
-// Colours for light and dark pages that can be told apart, also by those who see red and green alike.
+// Colours for light and dark pages that can be told apart, even with red-green colour blindness.
 constexpr std::array<std::array<std::string_view, 2>, 8> run_colors{{{"#2f6fde", "#6ea3ff"},
                                                                      {"#e0681c", "#ff9a52"},
                                                                      {"#1f9d74", "#4fd1a5"},
@@ -122,7 +122,7 @@ using OfStep = std::function<double(const StepMetrics&)>;
 using OfEpoch = std::function<double(const EpochMetrics&)>;
 using OfTest = std::function<double(const TestPoint&)>;
 
-/// `quality`: at most 1, which is best; else at least 0.
+/// `quality`: the values are at most 1, the best; otherwise at least 0.
 RunsPanel panel_of(const std::vector<RunCurve>& runs, const std::string& name, bool quality, bool percent,
                    double top, const OfStep& of_step, const OfEpoch& of_epoch, const OfTest& of_test) {
   RunsPanel panel{.name = name, .percent = percent, .top = top, .low = 0, .high = 1, .steps = 1, .runs = {}};
@@ -155,7 +155,7 @@ bool is_share(const std::vector<RunCurve>& runs) {
       runs, [](const RunCurve& run) { return run.steps.empty() || run.steps.front().quality == "accuracy"; });
 }
 
-/// Of regression R2; of runs of both kinds what each has.
+/// R² if all runs are of regression; both names if runs of both kinds are among them.
 std::string quality_title(const std::vector<RunCurve>& runs) {
   if (is_share(runs)) return "Accuracy";
   const bool all = std::ranges::all_of(

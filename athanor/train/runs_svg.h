@@ -13,11 +13,11 @@ struct RunCurve {
   std::string name, note;  // "runs/a", "accuracy 91.2 %"
   std::vector<StepMetrics> steps;
   std::vector<EpochMetrics> epochs;
-  std::optional<TestPoint> last_test;  // in the middle of an epoch, as --max-steps ends a run
+  std::optional<TestPoint> last_test;  // in the middle of an epoch, where --max-steps ended the run
 };
 
-/// An SVG document that stands by itself, for light and dark pages: loss and accuracy of each run, the
-/// running mean in training as a line and each test as a point, in the colour that the run has in the legend.
+/// A self-contained SVG document, for light and dark pages: loss and accuracy of each run, the running mean
+/// in training as a line and each test as a point, in the colour that the run has in the legend.
 std::string draw_runs(const std::string& title, const std::vector<RunCurve>& runs);
 
 }  // namespace athanor

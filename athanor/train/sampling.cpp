@@ -18,15 +18,15 @@ namespace {
 
 constexpr int64_t shortest_input = 16;
 
-/// Inputs are filled up to powers of two, so that a text that grows needs few plans. What comes after a token
-/// does not change what a causal model says of it.
+/// Inputs are filled up to powers of two, so that a text that grows needs few plans. In a causal model, later
+/// tokens do not change the logits of earlier ones.
 int64_t input_length(int64_t tokens, int64_t context) {
   int64_t length = shortest_input;
   while (length < tokens) length *= 2;
   return std::min(length, context);
 }
 
-/// The logits of the token after the last.
+/// The logits of the token that follows.
 std::vector<float> next_logits(nn::Module& model, Device device, int64_t context,
                                std::span<const int32_t> tokens) {
   const NoGrad no_history;

@@ -18,8 +18,8 @@ struct SampleOptions {
   uint64_t seed = 0;
 };
 
-/// Draws a token. `uniform` is in [0, 1): the token at which the sum of probabilities, in the order of
-/// tokens, exceeds it.
+/// Draws a token: the first at which the sum of probabilities, in the order of tokens, exceeds `uniform`,
+/// which is in [0, 1).
 int32_t draw_token(std::span<const float> logits, const SampleOptions& options, double uniform);
 
 /// Continues a text, token by token, and passes each to `on_token`, which says whether to continue. The model

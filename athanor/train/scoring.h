@@ -22,17 +22,17 @@ struct Unit {
   std::string rate = "img/s";                    // of a progress bar
   std::string rate_field = "images_per_second";  // of summary.json
   std::string rated = "images";                  // what a rate counts
-  int64_t in_example = 1;                        // of these in one example of a batch
+  int64_t in_example = 1;                        // how many of them are in one example of a batch
 };
 
 /// A number that says how good a model is.
 struct Measure {
-  std::string name;  // as in summary.json, there after "test_": "accuracy", "perplexity"
+  std::string name;  // as in summary.json, where "test_" precedes it: "accuracy", "perplexity"
   double value = 0;
   std::string text;  // "accuracy 91.2 %"
 };
 
-/// What only a test gives, by name: {"f1", 0.91}.
+/// Measures that only a test has, by name: {"f1", 0.91}.
 using TestMeasures = std::map<std::string, double>;
 
 /// A result in words: "91.2 %" and " of 10,000 test images are right".
@@ -63,7 +63,7 @@ class Scoring {
   virtual std::string use() const = 0;
 };
 
-/// Of rows of a table and the like, which are no images.
+/// The unit of examples that are not images, such as rows of a table.
 Unit examples_unit();
 
 /// Classification: accuracy.

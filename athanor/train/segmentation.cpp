@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-/// What is taken for what, pixel by pixel.
+/// Counts right and predicted classes, pixel by pixel.
 class PixelTally final : public Tally {
  public:
   explicit PixelTally(const ExampleSpec& spec)

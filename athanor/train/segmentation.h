@@ -12,7 +12,7 @@
 namespace athanor {
 
 /// Cross-entropy of the model's logits [N, C, H, W] for classes i64[N, H, W]. In a test the scores are the
-/// classes that the model gives, i64[N, H, W].
+/// predicted classes, i64[N, H, W].
 Forward name_pixels(nn::Module& model, const Tensor& pictures, const Tensor& classes);
 
 /// Pixel accuracy. Mean IoU decides which test is the best: the intersection of truth and answer divided by
@@ -30,11 +30,11 @@ class PixelScoring final : public Scoring {
 
 struct SegmentationOptions {
   std::shared_ptr<const Dataset> train;  // none: the model is only tested
-  std::shared_ptr<const Dataset> test;   // of spec().pixels
+  std::shared_ptr<const Dataset> test;   // with spec().pixels set
   std::string data_name = {};            // in errors
   std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
   int64_t batch_size = 16;
-  uint64_t seed = 0;                                      // of the order
+  uint64_t seed = 0;                                      // for shuffling
   int workers = 0;                                        // threads that make batches
   std::shared_ptr<const Augmentation> augmentation = {};  // of training images and their masks
 };
@@ -44,8 +44,8 @@ SegmentationOptions segmentation_options(const TrainConfig& config, const Splits
 
 class Segmentation final : public DatasetTask<SegmentationOptions> {
  public:
-  /// Throws Error(shape) where training and test images differ in shape, Error(usage) where there are fewer
-  /// than a batch.
+  /// Throws Error(shape) if training and test images differ in shape, Error(usage) if there are fewer than a
+  /// batch.
   explicit Segmentation(SegmentationOptions options);
   /// The folder of `--data`, and the model of `--model`.
   explicit Segmentation(const TrainConfig& config);

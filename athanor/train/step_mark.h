@@ -14,7 +14,7 @@ namespace athanor {
 /// updates.
 class StepMark {
  public:
-  /// `scaler` may be nullptr. `others`: what the step changes besides.
+  /// `scaler` may be nullptr. `others`: other variables that the step changes.
   StepMark(const nn::Module& model, optim::Optimizer& optimizer, optim::GradScaler* scaler = nullptr,
            const std::vector<nn::Variable>& others = {});
   /// Records the present state.

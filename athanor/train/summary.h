@@ -15,26 +15,26 @@ namespace athanor {
 
 struct Summary {
   TrainConfig config;
-  std::string device;      // "cpu"
-  std::string trust;       // why its numbers may be wrong (trust_note); "" where they are not
-  int64_t threads = 0;     // of CPU kernels
-  int64_t steps = 0;       // made in all
-  int64_t parameters = 0;  // trained numbers
-  double train_loss = 0;   // mean over the last epoch, or over what was made of it
+  std::string device;                       // "cpu"
+  std::string trust;                        // why its numbers may be wrong (trust_note); "" if they are not
+  int64_t threads = 0;                      // of CPU kernels
+  int64_t steps = 0;                        // made in all
+  int64_t parameters = 0;                   // trained numbers
+  double train_loss = 0;                    // mean over the last epoch, or over its completed part
   double test_loss = 0, test_accuracy = 0;  // after the last step
   std::vector<Measure> measures = {};       // of the test
   Quality quality = {};                     // what test_accuracy is
-  std::vector<Measure> more = {};           // of the measures, what only a test gives
-  std::optional<ClassCounts> classes = {};  // of the test, where the task has classes
+  std::vector<Measure> more = {};           // those that only a test has
+  std::optional<ClassCounts> classes = {};  // of the test, if the task has classes
   std::vector<std::string> class_names = {};
   Unit unit = {};                         // what is counted
   std::vector<EpochMetrics> epochs;       // those that were completed
-  int64_t best_epoch = 0;                 // by its test; 0: none was completed
+  int64_t best_epoch = 0;                 // the epoch with the best test; 0: none was completed
   bool stopped_early = false;             // by --patience
   std::optional<double> loss_scale = {};  // of the last step, with f16
   int64_t skipped_steps = 0;              // because gradients overflowed
 
-  // Of the steps that this process made, waiting for data included, without those that compiled a plan.
+  // Over the steps that this process made, waiting for data included, without those that compiled a plan.
   double per_second = 0;  // images, or tokens
   double step_ms_median = 0;
   double rebuild_ms_median = 0;          // building the graph's key and looking the plan up
@@ -42,7 +42,7 @@ struct Summary {
   double loader_wait_seconds = 0;        // of this process's steps, waiting for batches to be made
   double loader_wait_share = 0;          // of the steps' time
   std::vector<std::string> broken = {};  // examples that could not be read, with the reasons
-  double first_steps_seconds = 0;        // spent on those that compiled a plan, by this process
+  double first_steps_seconds = 0;        // spent on steps that compiled a plan, by this process
 
   double tuning_seconds = 0;                // spent timing kernels between steps, by this process
   int64_t tuned = 0, left_to_be_tuned = 0;  // problems that were timed between steps, and those left

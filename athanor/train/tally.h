@@ -13,7 +13,7 @@ class Tally {
   virtual void finish(TestResult& result) = 0;
 };
 
-/// Classes of whole examples: what is taken for what, mistakes, F1.
+/// Classes of whole examples: the confusion matrix, mistakes, F1.
 class ClassTally final : public Tally {
  public:
   explicit ClassTally(int64_t classes) { result_.classes.emplace(classes); }

@@ -55,7 +55,7 @@ void check_kind_of_data(const TrainConfig& config) {
     const auto names = dataset_names();
     if (std::ranges::find(names, config.data) == names.end() &&
         !std::filesystem::is_directory(config.data, ignored))
-      static_cast<void>(open_to_read(config.data));  // says what is wrong with it
+      static_cast<void>(open_to_read(config.data));  // throws what is wrong with it
     throw Error(ErrorCode::usage,
                 fmt::format("{} learns from a text file, and '{}' is not one", config.model, config.data),
                 "--data", "Give one: --data FILE.txt");

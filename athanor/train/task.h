@@ -29,7 +29,7 @@ class Task {
   /// "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   virtual std::string describe() const = 0;
   virtual std::shared_ptr<const Scoring> scoring() const = 0;
-  /// For a test. Called where forward() gives scores.
+  /// For a test, whose forward() returns scores.
   virtual std::unique_ptr<Tally> tally() const { return std::make_unique<ClassTally>(spec().classes); }
 
   /// A new model, with initial values from default_generator().
@@ -66,7 +66,7 @@ enum class TaskKind { classification, regression, segmentation, next_token, mask
 /// The task that `config.task` and `config.model` name.
 TaskKind task_kind(const TrainConfig& config);
 
-/// Numbers from this one on are not targets.
+/// Numbers from this one up are not targets.
 inline constexpr float ignored_number = 1e30F;
 /// How many of a batch's targets count.
 int64_t counted(const HostArray& targets);
@@ -74,9 +74,9 @@ int64_t counted(const HostArray& targets);
 /// The task of `config.model` on `config.data`. Throws what opening the data throws. A batch that may shrink
 /// becomes no larger than the training data: `config.batch_size` is what the task takes.
 std::unique_ptr<const Task> open_task(TrainConfig& config);
-/// The same task on data of which only `spec` is known, to look at steps that are not run on any.
+/// The same task without its data, of which only `spec` is known: for looking at steps without running them.
 std::unique_ptr<const Task> task_without_data(const TrainConfig& config, const ExampleSpec& spec);
-/// Throws Error(usage) if the model learns from text and the data is none, or the other way round.
+/// Throws Error(usage) if the model learns from text and the data is not text, or the other way round.
 void check_kind_of_data(const TrainConfig& config);
 
 }  // namespace athanor

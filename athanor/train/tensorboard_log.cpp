@@ -16,7 +16,7 @@ double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// With a time that no file there has: several processes may work on a run within a second.
+/// A name with a time that no file there has: several processes may work on a run within a second.
 std::filesystem::path new_event_file(const RunFolder& folder) {
   for (auto time = static_cast<int64_t>(wall_time());; ++time) {
     std::filesystem::path path = folder.path / fmt::format("events.out.tfevents.{:010}.athanor", time);
@@ -39,7 +39,7 @@ TensorBoardLog::TensorBoardLog(const RunFolder& folder)
   file_.write(bytes_of(first_event(wall_time())));
 }
 
-// One call a record, so that a reader sees whole ones.
+// One call for each record, so that a reader sees whole ones.
 void TensorBoardLog::write(int64_t step, const std::vector<TensorBoardValue>& values) {
   try {
     file_.write(bytes_of(event_of(wall_time(), step, values)));
@@ -64,7 +64,7 @@ void TensorBoardLog::add(const EpochMetrics& epoch, const std::vector<Measure>& 
 }
 
 void TensorBoardLog::add_text(int64_t step, const std::string& text) {
-  write(step, {{"sample", 0, valid_utf8(text)}});  // TensorBoard shows nothing else
+  write(step, {{"sample", 0, valid_utf8(text)}});  // TensorBoard shows only valid UTF-8
 }
 
 }  // namespace athanor

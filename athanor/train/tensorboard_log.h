@@ -15,7 +15,7 @@ namespace athanor {
 
 /// Writes events.out.tfevents.TIME.athanor into a run's folder: each step's loss, accuracy and learning rate,
 /// each test, and text that a language model writes. A resumed run begins another file, as TensorBoard
-/// expects: of repeated steps it takes the later ones.
+/// expects: for repeated steps it takes the later values.
 class TensorBoardLog {
  public:
   /// Throws Error(io).

@@ -24,7 +24,7 @@ nn::Module& Trainer::model() { return run_->model(); }
 TrainConfig stored_config(const RunFolder& folder) {
   TrainConfig config = std::filesystem::exists(folder.config()) ? read_config(folder)
                                                                 : read_checkpoint(folder.checkpoint()).config;
-  config.data = from_any_folder(config.data);  // older runs have it as it was given
+  config.data = from_any_folder(config.data);  // older runs stored it as it was given
   return config;
 }
 

@@ -76,7 +76,7 @@ RunEnd TrainingRun::run() {
     }
     throw;
   }
-  const FinishScope finishing;  // what is left is short, and is not to be left
+  const FinishScope finishing;  // the rest is short, and must not be interrupted
   settle(0);
   if (learner_->whole() && state_.step != saved_step_) save(RunRecord::Draw::now);
   writer_.wait();
@@ -128,11 +128,11 @@ int64_t TrainingRun::epochs_since_best() const {
   const auto score = [&](const EpochMetrics& epoch) {
     return scoring_->score(epoch.test_loss, epoch.test_accuracy, epoch.test_more);
   };
-  const auto best = std::ranges::max_element(state_.epochs, {}, score);  // the first of equals
+  const auto best = std::ranges::max_element(state_.epochs, {}, score);  // the first of equal ones
   return best == state_.epochs.end() ? 0 : std::distance(best, state_.epochs.end()) - 1;
 }
 
-// In the middle of an epoch that was begun, as by a run that has a larger patience now, it is ended first.
+// An epoch that has begun is completed first. A run that is resumed with another patience may be inside one.
 bool TrainingRun::out_of_patience() const {
   return config_.patience > 0 && epochs_since_best() >= config_.patience && state_.epoch_sum.count == 0;
 }
@@ -143,7 +143,7 @@ void TrainingRun::stop_if_asked() const {
 }
 
 void TrainingRun::run_to_end() {
-  // Initial values are computed by this, so that the first step's plan is the one of all steps.
+  // This computes the initial values, so that the first step's plan is the one of all steps.
   const MemoryScope memory(config_, *task_, device_.device);
   check_last_part();
   while (!at_end() || batches_->epoch_is_over()) {
@@ -179,7 +179,7 @@ void TrainingRun::run_to_end() {
   finish();
 }
 
-// The last part of a batch needs the most memory, so that it is the one to say which limit is enough.
+// The last part of a batch needs the most memory, so its plan shows whether the limit is enough.
 void TrainingRun::check_last_part() {
   if (config_.memory_limit == 0 || config_.accumulate == 1 || at_end()) return;
   try {
@@ -223,7 +223,7 @@ void TrainingRun::step() {
     reporter_.compiled({.compile_seconds = after.compile_seconds - before.compile_seconds,
                         .kernels = static_cast<int64_t>(plan_->steps.size()),
                         .planned_memory_bytes = planned_memory(*plan_, config_.batch_size)});
-  // While the device computes, the next batch goes up.
+  // While the device computes, the next batch is uploaded.
   if (device_.device != Device{} && !at_end() && !batches_->epoch_is_over()) batches_->take_ahead();
   settle(most_in_flight);
 }
@@ -284,8 +284,7 @@ void TrainingRun::stop_without_memory(const Error& error) {
   bool fresh = false;
   throw with_memory_advice(error, device_.device, config_.batch_size, [&](int64_t batch_size) {
     if (!std::exchange(fresh, true)) {
-      // The step that failed goes with the model that it was to update: what is pending would be planned
-      // along.
+      // Drop the failed step and the model that it was to update: pending values would be planned too.
       batches_->drop();
       in_flight_.clear();
       learner_.reset();
@@ -296,7 +295,7 @@ void TrainingRun::stop_without_memory(const Error& error) {
   });
 }
 
-// A test may need more memory than there is, and is not to cost what was learned.
+// A test may need more memory than there is. Its failure must not lose what was learned.
 void TrainingRun::save_before_test() {
   if (state_.step != saved_step_) save(RunRecord::Draw::if_old);
 }

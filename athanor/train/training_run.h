@@ -24,13 +24,13 @@
 
 namespace athanor {
 
-/// A step that the device was given. Its loss is read later, so that the device has the next step before it
-/// is done with this one.
+/// A step that was given to the device. Its loss is read later, so that the device has the next step before
+/// it has finished this one.
 struct StepInFlight {
-  StepMetrics metrics;  // but for the results
+  StepMetrics metrics;  // without the results
   PendingStep results;
   int64_t counted = 0;
-  bool compiled = false;  // a plan
+  bool compiled = false;  // it compiled a plan
   double rebuild_seconds = 0;
 };
 
@@ -56,7 +56,7 @@ class TrainingRun {
   RunFacts facts() const;
   void open_device(const std::optional<Checkpoint>& checkpoint);
   void go_on_from(Checkpoint checkpoint);
-  /// TrainConfig::choices.
+  /// Repeats the run of TrainConfig::choices.
   void repeat_another();
   void check_same_data(const ExampleSpec& stored) const;
 
@@ -71,10 +71,10 @@ class TrainingRun {
   void run_to_end();
   void stop_if_asked() const;
   void step();
-  /// Reads the results of steps, oldest first, until at most so many are in flight.
   void check_last_part();
-  /// What a step takes with this plan, and with batches that wait.
+  /// The bytes that a step takes with this plan, and with batches that wait.
   int64_t planned_memory(const Plan& plan, int64_t batch_size) const;
+  /// Reads the results of steps, oldest first, until at most this many are in flight.
   void settle(size_t left_in_flight);
   void settle_oldest();
   void save_before_test();
@@ -85,7 +85,7 @@ class TrainingRun {
   Checkpoint checkpoint() const;
   void save(RunRecord::Draw draw);
   void save_best();
-  /// Lets a language model write, where that was asked for.
+  /// Lets a language model write, if --sample asks for it.
   void sample();
   std::optional<TestPoint> last_test() const;
   void draw(RunRecord::Draw when);
@@ -95,7 +95,7 @@ class TrainingRun {
   [[noreturn]] void stop_without_memory(const Error& error);
   [[noreturn]] void stop_at_nan(const StepMetrics& metrics);
 
-  const EvaluationStats before_ = evaluation_stats();  // of what this thread did before the run
+  const EvaluationStats before_ = evaluation_stats();  // what this thread did before the run
   TrainConfig config_;
   RunFolder folder_;
   std::optional<os::Lock> lock_;
@@ -115,7 +115,7 @@ class TrainingRun {
   std::optional<RunThreads> threads_;
   std::optional<RunTuning> tuning_;
   std::shared_ptr<const Plan> plan_;  // of the last step
-  std::optional<TestResult> tested_;  // after the last step, when it was
+  std::optional<TestResult> tested_;  // the test after the last step, if there was one
   CheckpointWriter writer_;
   std::optional<TensorBoardLog> tensorboard_;
   int64_t saved_step_ = 0, sampled_step_ = 0;

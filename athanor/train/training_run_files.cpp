@@ -48,7 +48,7 @@ void TrainingRun::save(RunRecord::Draw when) {
   draw(when);
 }
 
-// To be used, not to be gone on with: it has no optimizer.
+// For prediction only: without an optimizer, training cannot be resumed from it.
 void TrainingRun::save_best() {
   Checkpoint best = checkpoint();
   best.model = learner_->best_values();

@@ -83,10 +83,10 @@ ScopedWaitListener TrainingRun::tell_reporter() {
 }
 
 void TrainingRun::open_device(const std::optional<Checkpoint>& checkpoint) {
-  set_cpu_threads(0);  // devices are compared as a whole, so that --threads changes no choice
+  set_cpu_threads(0);  // devices are compared with all threads, so that --threads changes no choice
   device_ = choose_run_device(config_.device, checkpoint ? checkpoint->device : "");
   precision_note_ = require_precision(device_.device, parse_precision(config_.precision));
-  // The number of threads decides how sums are split, so a resumed run keeps it wherever it goes on.
+  // The number of threads decides how sums are split, so a resumed run keeps it on any device.
   threads_.emplace(config_, device_.device, checkpoint ? checkpoint->threads : 0,
                    checkpoint ? checkpoint->most_threads : 0);
   reset_peak_memory(device_.device);
@@ -112,7 +112,7 @@ void TrainingRun::go_on_from(Checkpoint checkpoint) {
 void TrainingRun::repeat_another() {
   const std::vector<StepMetrics> steps = metrics_of(config_.choices);
   if (config_.threads == 0) threads_->repeat_another(threads_in(steps));
-  tuning_->repeat_another(steps);  // kernels are known by the number of threads
+  tuning_->repeat_another(steps);  // kernels are looked up by the number of threads
 }
 
 void TrainingRun::check_same_data(const ExampleSpec& stored) const {
@@ -128,7 +128,7 @@ void TrainingRun::check_same_data(const ExampleSpec& stored) const {
               folder_.path.string(), "Restore the data, or start a new run");
 }
 
-// There is no learner where the memory was too small for one.
+// There is no learner if the memory was too small for one.
 RunFacts TrainingRun::facts() const {
   return {.config = config_,
           .folder = folder_,

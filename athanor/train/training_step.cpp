@@ -15,7 +15,7 @@ namespace athanor {
 
 namespace {
 
-/// Of labels, or where images are mixed of probabilities.
+/// `labels`: classes or, if images are mixed, their probabilities.
 Tensor classification_loss(const Tensor& logits, const Tensor& labels, double smoothing) {
   if (labels.dtype() != DType::f32)
     return cross_entropy(logits, labels, {.label_smoothing = smoothing, .ignore_index = ignored_target});
@@ -49,8 +49,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
 
 namespace {
 
-/// The share of a part in the mean over its batch; undefined for the whole of it. An input of plans: parts
-/// with more or fewer targets run the same plan.
+/// The share of a part in the mean over its batch; undefined for a whole batch. An input of plans: parts with
+/// more or fewer targets run the same plan.
 Tensor share_of(const BatchPart& part, int64_t counted) {
   if (part.counted == counted) return {};
   return Tensor::scalar(static_cast<double>(part.counted) / static_cast<double>(counted), DType::f32,

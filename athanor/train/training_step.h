@@ -33,7 +33,7 @@ struct Forward {
 using LossFunction = std::function<Forward(nn::Module& model, const Tensor& inputs, const Tensor& targets)>;
 
 /// Cross-entropy of the model's logits [N, C] for labels i64[N], or for the probabilities of classes, f32[N,
-/// C]. With the loss of nn::AuxiliaryLogits where the model gives some.
+/// C]. Includes the loss of nn::AuxiliaryLogits if the model has them.
 Forward classify(nn::Module& model, const Tensor& inputs, const Tensor& labels, double label_smoothing = 0);
 
 struct StepOptions {

@@ -14,7 +14,7 @@ class WeightAverage {
  public:
   /// Begins with the parameters as they are.
   WeightAverage(std::vector<nn::Parameter> parameters, double decay);
-  /// Extends the graph: after the optimizer's step, as part of the same plan. `step`: how many were made
+  /// Extends the graph by an update after the optimizer's step, in the same plan. `step`: how many were made
   /// before.
   void update(int64_t step);
   /// The averages, for StepMark.

@@ -53,7 +53,7 @@ std::optional<Element> take(std::string_view& der) {
   return element;
 }
 
-// UTCTime "YYMMDDhhmmssZ" or GeneralizedTime "YYYYMMDDhhmmssZ".
+// The time in a UTCTime "YYMMDDhhmmssZ" or GeneralizedTime "YYYYMMDDhhmmssZ".
 std::optional<int64_t> time_of(const Element& element) {
   std::string text(element.content);
   if (element.tag == 0x17 && text.size() >= 2) text = (text < "50" ? "20" : "19") + text;
@@ -73,8 +73,8 @@ std::optional<int64_t> time_of(const Element& element) {
   return int64_t{days} * 86400 + number(8, 2) * 3600 + number(10, 2) * 60 + number(12, 2);
 }
 
-// RFC 5280: Certificate { tbsCertificate { [0] version, serial, signature, issuer, validity { notBefore,
-// notAfter }, ... } ... }
+// The end of a certificate's validity. RFC 5280: Certificate { tbsCertificate { [0] version, serial,
+// signature, issuer, validity { notBefore, notAfter }, ... } ... }
 std::optional<int64_t> end_of(std::string_view der) {
   const auto certificate = take(der);
   if (!certificate || certificate->tag != 0x30) return std::nullopt;

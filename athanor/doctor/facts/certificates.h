@@ -1,4 +1,4 @@
-// When the certificates that downloads are verified with expire.
+// Expiry times of the certificates that verify downloads.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace athanor::doctor {
 
-/// notAfter of every certificate in a PEM file, in seconds since 1970. Skips what cannot be read.
+/// notAfter of every certificate in a PEM file, in seconds since 1970. Unreadable certificates are skipped.
 std::vector<int64_t> certificate_ends(std::string_view pem);
 
 }  // namespace athanor::doctor

@@ -23,7 +23,7 @@ Vendor vendor_of(const std::string& name) {
   return name == "Intel" ? Vendor::intel : Vendor::other;
 }
 
-// What said the architecture, for people to look it up.
+// The source of the architecture, for people to look it up.
 std::string source_of_arch(const FoundDevice& device, int kfd_node) {
   const auto fact = device.properties.find("architecture");
   if (fact == device.properties.end()) return {};
@@ -43,7 +43,7 @@ Gpu gpu_of(const FoundDevice& device, size_t index) {
   if (const size_t colon = id.find(':'); colon != std::string::npos)
     gpu.id = static_cast<uint16_t>(hexadecimal(std::string_view(id).substr(colon + 1)));
   gpu.driver = device.text("kernel_driver");
-  // Not on a bus that is seen here, and yet a driver or runtime lists it.
+  // The GPU is on no bus that is visible here, but a driver or runtime lists it.
   if (gpu.driver.empty() && id.empty())
     gpu.driver = device.from_windows ? "dxg" : device.find("kfd_node") != nullptr ? "amdgpu" : "?";
   gpu.name = device.name;

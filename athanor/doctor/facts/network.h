@@ -1,4 +1,4 @@
-// Which ports are in use, from /proc/net/tcp.
+// The ports in use, from /proc/net/tcp.
 #pragma once
 #include <cstdint>
 #include <set>
@@ -6,7 +6,7 @@
 
 namespace athanor::doctor {
 
-/// Local ports in state LISTEN of the text of /proc/net/tcp or tcp6.
+/// The local ports in state LISTEN, from the text of /proc/net/tcp or tcp6.
 std::set<uint16_t> listening_ports(std::string_view text);
 
 }  // namespace athanor::doctor

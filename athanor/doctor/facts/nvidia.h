@@ -7,10 +7,10 @@
 namespace athanor::doctor {
 
 struct NvidiaDriver {
-  std::string module_version;   // of the loaded kernel module, "535.161.08"; "" for none
-  std::string library_version;  // of libnvidia-ml.so.1, by the file that it leads to
+  std::string module_version;   // that of the loaded kernel module, "535.161.08"; "" for none
+  std::string library_version;  // that of libnvidia-ml.so.1, by the file that it leads to
   std::string library;          // that file
-  /// Of the driver that runs: the module's; in WSL that of Windows, which NVML says. "" for none.
+  /// The version of the running driver: the module's; in WSL that of Windows, by NVML. "" for none.
   std::string version, source;
 };
 

@@ -67,7 +67,7 @@ std::pair<std::string, std::string> parse_pacman_folder(std::string_view name) {
 
 namespace {
 
-// Where rpm keeps its database: now, and earlier.
+// The folders of rpm's database: today's, and the earlier one.
 constexpr const char* rpm_folders[] = {"/usr/lib/sysimage/rpm", "/var/lib/rpm"};
 
 bool read_rpm(const Machine& machine, const std::string& file, Packages& packages) {
@@ -100,7 +100,7 @@ Packages read_packages(const Machine& machine) {
     if (!packages.versions.empty()) packages.record = dpkg;
   }
   for (const std::string folder : rpm_folders) {
-    // A Debian system may have rpm too; its own record is the better one.
+    // A Debian system may have rpm too; dpkg's record is the better one.
     if (!packages.record.empty() || !packages.unread.empty()) break;
     for (const char* file : {"/rpmdb.sqlite", "/Packages.db", "/Packages"}) {
       if (!machine.exists(folder + file)) continue;

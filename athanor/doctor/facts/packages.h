@@ -15,16 +15,16 @@ struct Packages {
   std::string unread;                           // a record that could not be read; "" for none
 };
 
-/// Reads rpm's record if it is an SQLite database (Fedora, RHEL 9 and later); not earlier formats (Berkeley
-/// DB) or openSUSE's (ndb).
+/// Reads rpm's record if it is an SQLite database (Fedora, RHEL 9 and later), but not earlier formats
+/// (Berkeley DB) or openSUSE's (ndb).
 Packages read_packages(const Machine& machine);
 
 /// The installed packages in /var/lib/dpkg/status: versions by name.
 std::map<std::string, std::string> parse_dpkg_status(std::string_view text);
 
-/// Name and version ("glibc", "2.40-3.fc41") of a package's header as rpm's database keeps it, or its first
-/// bytes; empty for what is none. The header: the numbers of index entries and of bytes of data (32 bits,
-/// big-endian, as all of it), the entries (tag, type, offset in the data, count), the data.
+/// Name and version ("glibc", "2.40-3.fc41") from a package's header in rpm's database, or from the header's
+/// first bytes; empty if it is not a header. The header: the numbers of index entries and of bytes of data
+/// (32 bits; all numbers are big-endian), the entries (tag, type, offset in the data, count), the data.
 std::pair<std::string, std::string> parse_rpm_header(std::string_view header);
 
 /// Name and version from a folder's name in pacman's record: "glibc-2.40+r16-1".

@@ -17,7 +17,7 @@ constexpr size_t most_distributions = 4000;
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// "3.11" for the newest lib/python3.11 that has site-packages or the standard library.
+// The newest "3.11" whose lib/python3.11 has site-packages or the standard library.
 std::string newest_library(const Machine& machine, const std::string& prefix) {
   std::string newest;
   for (const std::string& folder : machine.glob(prefix + "/lib/python3.*")) {
@@ -29,12 +29,13 @@ std::string newest_library(const Machine& machine, const std::string& prefix) {
   return newest;
 }
 
-// By the name of its record: "torch-2.9.0.dist-info", of old "six-1.16.0-py3.11.egg-info".
+// A distribution by the name of its record: "torch-2.9.0.dist-info", or the older
+// "six-1.16.0-py3.11.egg-info".
 std::optional<Distribution> distribution_of(const std::string& folder, const std::string& name) {
   const size_t end = name.rfind('.');
   const std::string_view kind = end == std::string::npos ? "" : std::string_view(name).substr(end);
   if (kind != ".dist-info" && kind != ".egg-info") return std::nullopt;
-  // A name that begins otherwise is what an interrupted pip has left ("~orch-2.9.0.dist-info").
+  // Names that begin differently are remains of an interrupted pip ("~orch-2.9.0.dist-info").
   const bool proper = (name[0] >= 'a' && name[0] <= 'z') || (name[0] >= 'A' && name[0] <= 'Z') ||
                       (name[0] >= '0' && name[0] <= '9') || name[0] == '_';
   if (!proper) return std::nullopt;
@@ -76,7 +77,7 @@ PythonEnvironment environment_at(const Machine& machine, const std::string& pref
     }
   }
   if (environment.kind == "system") {
-    // Which of the installed versions `python3` is.
+    // The installed version that `python3` is.
     const std::string program = machine.resolve(prefix + "/bin/python3").value_or("");
     if (const std::string name = name_of(program); name.starts_with("python3."))
       environment.version = name.substr(6);

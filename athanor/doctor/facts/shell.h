@@ -1,5 +1,5 @@
-// What the user's shell sets when it starts, read from its files. Only plain assignments are understood,
-// because this is not a shell.
+// Variables that the user's shell sets when it starts, read from its files. Only plain assignments are
+// understood, because this is not a shell.
 #pragma once
 #include <string>
 #include <string_view>

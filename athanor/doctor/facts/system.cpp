@@ -72,7 +72,7 @@ System read_system(const Machine& machine) {
   system.container = container_of(machine);
   for (const std::string& word : split(machine.read_line("/proc/cmdline").value_or(""), ' '))
     if (!word.empty()) system.command_line.push_back(word);
-  // Four bytes of attributes, then the value.
+  // The variable has four bytes of attributes, then the value.
   const auto variable =
       machine.read_bytes("/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", 16);
   if (variable && variable->size() >= 5) system.secure_boot = (*variable)[4] == 1;

@@ -8,7 +8,7 @@
 
 namespace athanor::doctor {
 
-/// /etc/os-release.
+/// The contents of /etc/os-release.
 struct Os {
   std::string id, version, name;  // "debian", "12", "Debian GNU/Linux 12 (bookworm)"
   /// The family of its package manager and paths: "debian", "fedora", "suse", "arch" or "other".
@@ -20,7 +20,7 @@ struct System {
   std::string kernel;     // "6.1.0-18-amd64"
   std::string container;  // "docker", "podman", "kubernetes", "lxc", ...; "" outside of one
   bool wsl = false;
-  std::optional<bool> secure_boot;        // none: no UEFI, or it is not known
+  std::optional<bool> secure_boot;        // none: no UEFI, or not known
   std::vector<std::string> command_line;  // the kernel's command line, word by word
 
   /// Whether the kernel was started with a word: "nomodeset", "iommu=pt".

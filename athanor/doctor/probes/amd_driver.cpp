@@ -40,7 +40,7 @@ std::string forbidding_line(std::string_view text, const std::string& module) {
 const AddProbe blacklisted("amd.driver.blacklisted", [](const Facts& f) {
   const auto gpus = computing_gpus(f, Vendor::amd);
   if (gpus.empty() || !f.system().container.empty()) return skip();
-  // A module that was loaded anyway (by the initramfs) works.
+  // A module that is loaded nevertheless (by the initramfs) works.
   if (std::none_of(gpus.begin(), gpus.end(), without_driver)) return pass();
   for (const std::string& word : f.system().command_line)
     if (word == "nomodeset" || word == "amdgpu.modeset=0" ||

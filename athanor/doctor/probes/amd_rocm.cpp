@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* override_variable = "HSA_OVERRIDE_GFX_VERSION";
 
-// "gfx1030" of "10.3.0".
+// "10.3.0" becomes "gfx1030".
 std::string gfx_of_override(std::string_view value) {
   const auto version = Version::parse(value);
   if (!version || version->at(0) > 99 || version->at(1) > 15 || version->at(2) > 15) return {};
@@ -203,7 +203,7 @@ const AddProbe memory_apu("amd.memory.apu", [](const Facts& f) {
         const std::string number = trim(std::string_view(line).substr(9));
         std::from_chars(number.data(), number.data() + number.size(), memory);
       }
-    // More than the default of half the memory: somebody has set it.
+    // If it is more than the default, half of the memory, somebody has set it.
     if (memory <= 0 || gtt / 1024 > memory / 100 * 55) continue;
     return fail()
         .seen(folder + "/mem_info_vram_total", std::to_string(vram))

@@ -1,18 +1,18 @@
-// What compiles kernels for CUDA and HIP: libraries that drivers do not always bring.
+// The compilers of kernels for CUDA and HIP: libraries that drivers do not always include.
 #include "athanor/base/text.h"
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
 namespace {
 
-// "12" of "CUDA 12.8": what the driver can do; "13" where it is not known.
+// The major version that the driver supports: "12" of "CUDA 12.8"; "13" if it is not known.
 std::string cuda_release(const Facts& f) {
   for (const RuntimeState& state : f.detection().runtimes)
     if (state.name == "cuda" && state.version.starts_with("CUDA 1")) return state.version.substr(5, 2);
   return "13";
 }
 
-// A GPU that its vendor's runtime lists and that yet nothing can be compiled for; OpenCL may serve it.
+// Finds a GPU that its vendor's runtime lists but for which nothing can be compiled; OpenCL may serve it.
 Finding compiler_of(const Facts& f, const char* backend, Vendor vendor) {
   const auto gpus = computing_gpus(f, vendor);
   for (const Gpu* gpu : gpus) {

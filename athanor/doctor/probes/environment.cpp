@@ -144,7 +144,7 @@ const AddProbe tmp("environment.tmp", [](const Facts& f) {
       .with("variable", "TMPDIR");
 });
 
-// SQLite's user_version, which stands in the header of a database.
+// SQLite's user_version, from the header of a database.
 std::optional<uint32_t> version_of_database(const Machine& machine, const std::string& file) {
   constexpr size_t at = 60;
   const auto head = machine.read_bytes(file, at + 4);
@@ -154,12 +154,12 @@ std::optional<uint32_t> version_of_database(const Machine& machine, const std::s
   return version;
 }
 
-// Where nobody but the kernel makes folders, whatever the modes say.
+// Folders in which only the kernel makes folders, whatever their modes say.
 bool is_kernels(const std::string& folder) {
   return folder == "/proc" || folder == "/sys" || folder.starts_with("/proc/") || folder.starts_with("/sys/");
 }
 
-// A folder that any user could have made before this one is named only where it is the user's, or free.
+// A cache folder in /tmp that is the user's own or does not exist: any user could have made one of this name.
 std::string temporary_cache(const Machine& machine) {
   const std::string usual = fmt::format("/tmp/athanor-{}", machine.user().uid);
   std::string folder = usual;
@@ -193,7 +193,7 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
   const std::string refusal = no_folder ? "" : machine.refusal_of_files(folder);
   const bool refused = file_refused || !refusal.empty();
   if (!no_folder && !full && !read_only && !refused && !later) return pass();
-  // What another owner or mode would mend.
+  // Whether another owner or mode would solve it.
   const Access allowed = machine.access(folder);
   const bool by_mode = file_refused || (allowed != Access::write && allowed != Access::read_write);
   Finding finding = fail();
@@ -210,7 +210,7 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
   else
     finding.seen(database, fmt::format("format {}, of a later Athanor; this one's is {}", *version,
                                        KernelCache::schema));
-  // Only what is there is given back to the user; what is not is made for them.
+  // Existing folders are given back to the user; missing ones are made for them.
   const std::string own = own_files(f).cache;
   const bool mended = refused && by_mode && !no_folder && !full && !read_only && !own.empty();
   return finding.with("path", whole)

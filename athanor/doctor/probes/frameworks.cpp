@@ -11,7 +11,7 @@
 namespace athanor::doctor {
 namespace {
 
-// Adds that the data is older than a package, which is then never called good or bad.
+// Adds that the data is older than a package: such a package is never called good or bad.
 void add_unknown(Finding& unknown, const Installed& one, const std::string& what) {
   unknown.seen(one.package->folder, fmt::format("{} {}: {} is not in the data of {}", one.package->name,
                                                 one.package->version, what, Compatibility::known().date));
@@ -121,8 +121,8 @@ const AddProbe tensorflow_rocm("python.tensorflow.rocm", [](const Facts& f) {
   return all.empty() ? skip() : pass();
 });
 
-// What pip has to install for JAX on these GPUs: {packages}, or with {old} = "0.5.0" that version and its
-// plugin.
+// The packages that pip must install for JAX on these GPUs: {packages}, or with {old} = "0.5.0" that version
+// and its plugin.
 Finding with_jax(const Facts& f, Finding finding) {
   const Compatibility& known = Compatibility::known();
   std::string packages = "jax", old = "no";
@@ -145,7 +145,7 @@ const AddProbe jax_plugin("python.jax.plugin", [](const Facts& f) {
   const auto all = installed(f, "jax");
   if (all.empty() || (nvidia.empty() && (amd.empty() || amd.front()->integrated))) return skip();
   for (const Installed& one : all) {
-    // An environment for one vendor's GPUs is all that one environment can be.
+    // One environment can serve only one vendor's GPUs.
     if ((!nvidia.empty() && has_jax_plugin(*one.environment, "cuda")) ||
         (!amd.empty() && has_jax_plugin(*one.environment, "rocm")))
       continue;

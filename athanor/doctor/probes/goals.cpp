@@ -1,4 +1,4 @@
-// What should work: a goal passes where it applies; the graph says whether something keeps it from working.
+// What should work: a goal passes if it applies; the graph shows whether something keeps it from working.
 #include <algorithm>
 
 #include "athanor/doctor/contradictions.h"
@@ -21,7 +21,7 @@ const AddProbe cpu("works.athanor", [](const Facts&) { return pass(); });
 const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
   std::vector<Gpu> used, without_driver;
   for (const Gpu& gpu : f.gpus()) {
-    // The word of a runtime that was asked counts more than files.
+    // The answer of a runtime counts more than files.
     const bool served = opencl_use(f, gpu).state == OpenclUse::State::served && gpu.opencl_hidden_by.empty();
     if (!gpu.device.empty() || (served && !opencl_answered(f)))
       (gpu.device.empty() && !gpu.is_driven() ? without_driver : used).push_back(gpu);
@@ -33,7 +33,7 @@ const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
     if (used.empty() && gpu.without_compiler.empty() &&
         opencl_use(f, gpu).state == OpenclUse::State::impossible && !own_runtime_asked(f, gpu))
       return runtime_not_recorded(gpu);
-  // Of a record without the runtimes' answers only files speak: detect says then that it is not known.
+  // Without the runtimes' answers in the record, only files tell: detect then calls it unknown.
   const bool by_files = std::ranges::any_of(used, [](const Gpu& gpu) { return gpu.device.empty(); });
   if (used.empty() && !without_driver.empty()) return fail().seen("devices", counted_titles(without_driver));
   return used.empty()
@@ -47,7 +47,7 @@ bool lacks_what_it_requires(const Facts& f, const TorchBuild& torch) {
                      [](const Contradiction& one) { return one.severe && one.by->name == "torch"; });
 }
 
-// Every torch for AMD's GPUs is newer than the data, and none before it had kernels for the GPUs here.
+// Whether each torch for AMD's GPUs is newer than the data, and no earlier one had kernels for the GPUs here.
 bool kernels_unknown(const Facts& f) {
   if (f.variable("HSA_OVERRIDE_GFX_VERSION")) return false;
   bool unknown = false;
@@ -68,16 +68,16 @@ Finding torch_on(const Facts& f, Vendor vendor) {
   if (f.torches().empty()) return skip();
   Finding finding = pass();
   for (const TorchBuild& torch : f.torches())
-    // What torch itself requires and lacks, python.requirements says.
+    // A torch that lacks something that it requires is reported by python.requirements.
     if (vendor_of(torch) == vendor && !lacks_what_it_requires(f, torch))
       finding.seen(torch.source, torch.version + ", " + torch.environment->prefix);
-  // Nothing is known to be in the way, and nothing that it works either: python.torch.gfx says so.
+  // Nothing is known to be in the way, nor that it works: python.torch.gfx reports that.
   if (vendor == Vendor::amd && kernels_unknown(f)) return skip();
-  // Which GPU Windows has is not always seen in WSL: then what keeps torch from it is a problem, and else
+  // In WSL, the GPU of Windows is not always visible. An obstacle to torch is then a problem; without one,
   // nothing is known.
   if (gpus.empty()) return f.system().wsl && !finding.evidence.empty() ? fail() : skip();
   if (!finding.evidence.empty()) return finding;
-  // A small integrated GPU alone is nothing that torch is wanted on.
+  // Nobody wants torch on a small integrated GPU alone.
   return gpus.front()->integrated ? skip() : fail();
 }
 
@@ -104,7 +104,7 @@ const AddProbe tensorflow("works.tensorflow",
 const AddProbe tensorflow_amd("works.tensorflow.amd",
                               [](const Facts& f) { return framework_on(f, Vendor::amd, "tensorflow-rocm"); });
 
-// JAX computes on the GPUs of those vendors whose plugins are there.
+// JAX computes on the GPUs of the vendors whose plugins are installed.
 Finding jax_on(const Facts& f, Vendor vendor) {
   Finding finding = framework_on(f, vendor, "jax");
   if (finding.status != Status::pass) return finding;

@@ -14,13 +14,13 @@ struct Installed {
   Version version;
 };
 
-/// Where a package is installed, in a version that can be read.
+/// The environments where a package is installed in a readable version.
 std::vector<Installed> installed(const Facts& facts, std::string_view name);
 
-/// Whether JAX's plugin for "cuda" or "rocm" is there, or a jaxlib that has it, as those before plugins had.
+/// Whether JAX's plugin for "cuda" or "rocm" is there, or an older jaxlib that includes it.
 bool has_jax_plugin(const PythonEnvironment& environment, std::string_view kind);
 
-/// With {version}, {environment} and {python}.
+/// A finding with {version}, {environment} and {python}.
 Finding finding_of(Status status, const Installed& one);
 
 }  // namespace athanor::doctor

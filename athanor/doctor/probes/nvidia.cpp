@@ -78,7 +78,7 @@ const AddProbe nvidia_loaded("nvidia.driver.loaded", [](const Facts& f) {
   const Gpu* gpu = first_gpu(f);
   if (gpu == nullptr || f.system().wsl) return skip();
   if (driver_runs(f) || gpu->driver == "nvidia") return pass();
-  // nouveau is told of by its own check, which this one needs.
+  // nouveau has its own check, which this one needs.
   Finding finding = fail();
   finding.seen("/proc/driver/nvidia/version", "-");
   finding.seen(fmt::format("/sys/bus/pci/devices/{}/driver", gpu->address),
@@ -146,7 +146,7 @@ std::vector<std::string> device_files(const Facts& f) {
 
 const AddProbe devices("nvidia.devices", [](const Facts& f) {
   if (!driver_runs(f)) return skip();
-  if (f.machine().exists("/dev/nvidiactl") && !f.system().container.empty()) return pass();  // some of them
+  if (f.machine().exists("/dev/nvidiactl") && !f.system().container.empty()) return pass();  // has some
   for (const std::string& file : device_files(f))
     if (!f.machine().exists(file)) return fail().seen(file, "-").with("path", file);
   return pass();
@@ -192,7 +192,7 @@ const AddProbe fabric("nvidia.fabric_manager", [](const Facts& f) {
       .with("branch", split(f.nvidia().module_version, '.').front());
 });
 
-// "12.4.1" from the version.json of CUDA toolkits; the part of nvcc, if there is one.
+// The version in the version.json of a CUDA toolkit, "12.4.1"; that of nvcc, if it is there.
 std::string toolkit_version(const Machine& machine, const std::string& folder) {
   const auto text = machine.read(folder + "/version.json");
   const auto document = nlohmann::json::parse(text.value_or(""), nullptr, false);

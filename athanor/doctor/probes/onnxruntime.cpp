@@ -26,7 +26,7 @@ struct Needs {
   uint32_t cuda = 0, cudnn = 0;  // major versions; 0: not known
 };
 
-// From the wheel itself ("Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == 'cudnn'"), else from the data.
+// Read from the wheel itself ("Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == 'cudnn'"), else from the data.
 Needs needs_of(const Facts& f, const Installed& one) {
   constexpr std::string_view cudnn = "nvidia-cudnn-cu";
   for (const auto& [field, value] :

@@ -32,12 +32,12 @@ const AddProbe render("gpu.render.permission", [](const Facts& f) {
   return any ? pass() : skip();
 });
 
-// GPUs that Athanor would take: an integrated one beside a discrete one may well have no driver.
+// The GPUs that Athanor would use: an integrated one beside a discrete one need not have a driver.
 std::vector<const Gpu*> opencl_gpus(const Facts& f) {
   auto gpus = computing_gpus(f);
   const bool discrete = !gpus.empty() && !gpus.front()->integrated;
   std::erase_if(gpus, [&](const Gpu* gpu) {
-    // CUDA or HIP serve it, or will once their compiler is there, of which other checks tell.
+    // CUDA or HIP serve it, or will when their compiler is installed; other checks report that.
     const bool by_another = gpu->opencl.empty() && (!gpu->device.empty() || !gpu->without_compiler.empty());
     return by_another || (discrete && gpu->integrated) ||
            opencl_use(f, *gpu).state == OpenclUse::State::impossible;
@@ -63,7 +63,7 @@ const AddProbe loader("opencl.loader", [](const Facts& f) {
   return fail().seen("libOpenCL.so.1", "-").with("gpu", gpus.front()->title());
 });
 
-// What was seen of the installed drivers, and {path} and {found}.
+// Adds the installed drivers as evidence, and {path} and {found}.
 Finding with_drivers(const Facts& f, Finding finding) {
   std::vector<std::string> found;
   for (const OpenclDriver& one : opencl_drivers(f)) {
@@ -117,7 +117,7 @@ const AddProbe listed("opencl.device", [](const Facts& f) {
   const auto gpus = opencl_gpus(f);
   for (const Gpu* gpu : gpus)
     if (gpu->opencl.empty()) {
-      if (opencl_use(f, *gpu).state != OpenclUse::State::served) continue;  // of which others tell
+      if (opencl_use(f, *gpu).state != OpenclUse::State::served) continue;  // reported by others
       return with_drivers(f, gpu->integrated ? warn() : fail()).with("gpu", gpu->title());
     }
   return gpus.empty() ? skip() : pass();

@@ -1,4 +1,4 @@
-// What is between several GPUs of a machine: IOMMU, PCIe switches, NUMA.
+// The connections between several GPUs of a machine: IOMMU, PCIe switches, NUMA.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ const AddProbe iommu("system.iommu", [](const Facts& f) {
 });
 
 // Two GPUs below one PCIe switch, and its ports that lead to them. Here traffic between the GPUs either goes
-// straight through or is sent up.
+// straight from one port to the other, or is sent up.
 struct SwitchPeers {
   const Gpu *one, *other;
   std::string bridge, port, other_port;
@@ -75,9 +75,9 @@ std::string iommu_group(const Facts& f, const Gpu& gpu) {
   return target.substr(target.rfind('/') + 1);
 }
 
-// What can be known about a pair. Only root can read a port's register. Everybody can read the IOMMU's
-// groups: the kernel puts devices below one switch into different groups only if the switch's ports send
-// everything up. In the same group, they may be affected or not; without groups, nothing is known.
+// What is known about a pair. Only root can read a port's register. Everybody can read the IOMMU's groups:
+// the kernel puts devices below one switch into different groups only if the switch's ports send everything
+// up. In the same group, they may be affected or not; without groups, nothing is known.
 Finding look_at(const Facts& f, const SwitchPeers& peers) {
   size_t readable = 4096;
   bool all_read = true;

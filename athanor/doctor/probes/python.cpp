@@ -33,7 +33,7 @@ Finding torch_finding(Status status, const TorchBuild& torch) {
       .with("flavour", torch.flavour);
 }
 
-// GPUs that have wheels of torch.
+// GPUs for which there are wheels of torch.
 std::vector<const Gpu*> torch_gpus(const Facts& f) {
   auto gpus = computing_gpus(f, Vendor::nvidia);
   for (const Gpu* gpu : computing_gpus(f, Vendor::amd)) {
@@ -67,7 +67,7 @@ const AddProbe flavour("python.torch.flavour", [](const Facts& f) {
   return pass();
 });
 
-// GPUs of a vendor for whose sake somebody may want a torch.
+// GPUs of a vendor for which somebody may want a torch.
 std::vector<const Gpu*> wanted_gpus(const Facts& f, Vendor vendor_wanted) {
   if (vendor_wanted != Vendor::intel) return computing_gpus(f, vendor_wanted);
   auto gpus = torch_gpus(f);
@@ -93,7 +93,7 @@ const AddProbe vendor("python.torch.vendor", [](const Facts& f) {
   return pass();
 });
 
-// In a machine with GPUs of several vendors each needs a torch of its own.
+// In a machine with GPUs of several vendors, each vendor needs a torch of its own.
 const AddProbe unused("python.torch.unused", [](const Facts& f) {
   const bool any = std::any_of(f.torches().begin(), f.torches().end(), [&](const TorchBuild& torch) {
     return vendor_of(torch) != Vendor::other && !computing_gpus(f, vendor_of(torch)).empty();

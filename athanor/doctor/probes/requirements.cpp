@@ -1,4 +1,4 @@
-// What packages require of each other.
+// The requirements of packages on each other.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Room for what is not installed yet.
+// Room for packages that are not installed yet.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace athanor::doctor {
 namespace {
 
-// Less is too little whatever it is for: system.disk says so, and system.memory.
+// Less is too little for anything: system.disk and system.memory report that.
 constexpr uint64_t full_disk = uint64_t{1} << 30;
 
 bool has_package(const Facts& f, std::string_view name) {
@@ -26,7 +26,7 @@ bool has_any_rocm(const Facts& f) {
 }
 
 const AddProbe room_probe("system.room", [](const Facts& f) {
-  // The GPUs of the first vendor that has any: what people want frameworks for.
+  // The GPUs of the first vendor that has any: people want frameworks for them.
   std::vector<const Gpu*> gpus;
   for (const Vendor vendor : {Vendor::nvidia, Vendor::amd, Vendor::intel})
     if (gpus.empty()) gpus = computing_gpus(f, vendor);
@@ -48,7 +48,7 @@ const AddProbe room_probe("system.room", [](const Facts& f) {
     }
   };
   RoomHere home = room_here(f, gpus);
-  if (home.memory && *home.memory < full_disk) home.memory.reset();  // system.memory says so
+  if (home.memory && *home.memory < full_disk) home.memory.reset();  // system.memory reports that
   for (const auto& [name, goal, package] :
        {std::array{"PyTorch", "pytorch", "torch"}, std::array{"TensorFlow", "tensorflow", "tensorflow"},
         std::array{"JAX", "jax", "jax"}})

@@ -15,7 +15,7 @@ namespace athanor::doctor {
 std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor) {
   std::vector<const Gpu*> all = facts.gpus(vendor);
   std::erase_if(all, [](const Gpu* gpu) { return gpu->driver == "vfio-pci" || gpu->driver == "radeon"; });
-  // A GPU that NVIDIA's driver ignores while it runs others, or would.
+  // A GPU that NVIDIA's driver ignores, while it runs or would run others.
   const auto left_behind = [&](const Gpu* gpu) { return is_left_behind(facts, *gpu); };
   if (!std::all_of(all.begin(), all.end(), left_behind)) std::erase_if(all, left_behind);
   const auto runs = [](const Gpu* gpu) { return gpu->driver == "nvidia"; };

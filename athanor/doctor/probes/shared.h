@@ -1,4 +1,4 @@
-// What several families of probes use.
+// Functions that several families of probes use.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,18 +12,18 @@
 
 namespace athanor::doctor {
 
-/// GPUs of a vendor that someone means to compute on: the discrete ones, or the integrated where there are no
-/// others. A card that a virtual machine was given (vfio-pci) is not this system's, nor one that NVIDIA's
-/// driver leaves alone while it runs others.
+/// GPUs of a vendor that are meant for computing: the discrete ones, or the integrated ones if there are no
+/// others. A card that was given to a virtual machine (vfio-pci) does not count, nor one that NVIDIA's driver
+/// ignores while it runs others.
 std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor);
 
-/// The same of every vendor, discrete before integrated; of other vendors those that a backend lists.
+/// The same for every vendor, discrete before integrated; of other vendors those that a backend lists.
 std::vector<const Gpu*> computing_gpus(const Facts& facts);
 
-/// Whose GPUs a torch was built for; Vendor::other for the CPU alone, and where it does not say.
+/// The vendor whose GPUs a torch was built for; Vendor::other for the CPU alone, and if it is not known.
 Vendor vendor_of(const TorchBuild& torch);
 
-/// The folder in /sys of a switch that joins NVIDIA's GPUs; "" where there is none.
+/// The folder in /sys of a switch that joins NVIDIA's GPUs; "" if there is none.
 std::string nvswitch_folder(const Facts& facts);
 
 /// The finding for a file that the user may not open: who owns it, and {path}, {group}, {gid} and {kind},
@@ -33,31 +33,31 @@ Finding not_permitted(const Facts& facts, const std::string& path);
 
 struct InstalledRocm {
   Version version;
-  std::string file;  // that says so
+  std::string file;  // the source of it
 };
 /// The newest ROCm in /opt; none if there is none.
 std::optional<InstalledRocm> newest_rocm(const Facts& facts);
 
-/// The newest CUDA with a plugin of JAX that the GPUs, and the driver where one is known, are new enough for;
-/// nullptr where there is none.
+/// The newest CUDA with a plugin of JAX that suits the GPUs' and, if it is known, the driver's age; nullptr
+/// if there is none.
 const Compatibility::JaxCuda* jax_cuda_for(const Facts& facts, const std::vector<const Gpu*>& gpus);
 
 /// A package of DKMS whose module did not build for the running kernel, with {version}.
 std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package);
 
-/// "yes", the pip index of the torch wheel that fits this machine and Python, and what pip is to install from
-/// it as {wheel}, {index} and {torch}; {wheel} is "no" where none does.
+/// Adds as {wheel}, {index} and {torch} whether a torch wheel fits this machine and Python ("yes", or "no" if
+/// none does), its pip index, and the package for pip.
 void add_torch_wheel(const Facts& facts, const PythonEnvironment& environment, Finding& finding);
 
-/// For what cannot be told because a recorded machine has nothing of that folder.
+/// For a question that cannot be answered, because a recorded machine has nothing of that folder.
 Finding not_recorded(const std::string& folder);
-/// The same where CUDA or HIP, whichever serves the GPU, was not asked.
+/// The same if CUDA or HIP, whichever serves the GPU, was not asked.
 Finding runtime_not_recorded(const Gpu& gpu);
 
 /// The first word of a line, or the whole text of a short file, cut to fit a report.
 std::string shortened(std::string_view text, size_t most = 120);
 
-/// "2026-11-21 17:05" of seconds since 1970, in UTC.
+/// Seconds since 1970 as "2026-11-21 17:05", in UTC.
 std::string date_text(int64_t seconds);
 
 }  // namespace athanor::doctor

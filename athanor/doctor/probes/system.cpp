@@ -75,8 +75,8 @@ std::optional<int64_t> parse_time(std::string_view text) {
 }
 
 const AddProbe clock_probe("system.clock", [](const Facts& f) {
-  // Dates that cannot lie in the future: of packages, and of Athanor's own data (a copy of a machine may be
-  // older than that).
+  // Dates that cannot be in the future: those of packages, and that of Athanor's own data (a copy of a
+  // machine may be older than that).
   std::string newest_source = "Athanor";
   int64_t newest = 0;
   if (f.machine().live()) newest = parse_time(Compatibility::built_in().date + " 00:00").value_or(0);
