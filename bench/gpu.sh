@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# One call on a machine with a GPU, in less than ten minutes: products of matrices by our kernels beside the vendor's library,
-# and training steps beside PyTorch. Needs a build (build/release) and, for PyTorch's side, a Python with it; no network.
+# One call on a machine with a GPU, in less than ten minutes: products of matrices by Athanor's kernels beside the vendor's
+# library, and training steps beside PyTorch. Needs a build (build/release) and, for PyTorch's side, a Python with it; no
+# network.
 #
 #   bench/gpu.sh [--device cuda:0] [--out build/gpu-report] [--seconds 560] [--tiny]
 #
-# Writes OUT/report.md, report.json and what each part printed. What could not be run is in the report, with the reason.
+# Writes OUT/report.md, report.json and the output of each part. The report names what could not be run, with the reason.
 # --tiny: small problems and one small model, to try the script itself (on a virtual GPU, PoCL or the CPU).
 # Python: $ATHANOR_COMPARE_PYTHON, or the python3 of PATH.
 set -uo pipefail
@@ -24,14 +25,14 @@ out=$(cd "$out" && pwd)
 rm -f "$out"/*.json "$out"/*.log "$out"/*.md "$out"/failed
 python=${ATHANOR_COMPARE_PYTHON:-$(command -v python3)}
 export ATHANOR_COMPARE_PYTHON=$python ATHANOR_CACHE=$out/cache
-# Our library wherever the build was copied to; and NVRTC, cuBLASLt and cuDNN that came with PyTorch.
+# Athanor's library, wherever the build was copied to; and NVRTC, cuBLASLt and cuDNN that came with PyTorch.
 export LD_LIBRARY_PATH="$PWD/build/release${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 [ -z "$python" ] || export PATH="$(dirname "$python"):$PATH"
 threads=$(nproc)
 left() { echo $((seconds - SECONDS)); }
 failed() { echo "$1"$'\t'"$2" >>"$out/failed"; echo "NOT RUN: $1: $2"; }
 
-# part NAME LIMIT COMMAND...: what it prints goes to OUT/NAME.log; a failure goes into the report.
+# part NAME LIMIT COMMAND...: its output goes to OUT/NAME.log; a failure goes into the report.
 part() {
   local name=$1 limit=$2
   shift 2
@@ -63,7 +64,7 @@ else
 fi
 part products $((seconds * 4 / 10)) build/release/bench/compare_products --device "$device" "${products[@]}" --json "$out/products.json"
 
-# Ours first, with kernels timed between its first steps; what is found to be faster stays in the cache.
+# Athanor first, with kernels timed between its first steps; faster kernels that are found stay in the cache.
 for i in "${!models[@]}"; do
   model=${models[$i]}
   rest=$((${#models[@]} - i))

@@ -1,6 +1,6 @@
-// Fused loops on the CPU, from the L1 cache to main memory. `of_stream` is the bandwidth over that of
-// STREAM's triad (McCalpin), which runs in turn with the kernel, on as many threads, on arrays in main
-// memory; the best of both, as STREAM reports it.
+// Fused loops on the CPU, from the L1 cache to main memory. `of_stream` is the kernel's bandwidth divided by
+// that of STREAM's triad (McCalpin). The two run in turn, on as many threads; the triad's arrays are in main
+// memory. The best times count, as in STREAM.
 //
 //   bench_loops --benchmark_filter=update
 #include <benchmark/benchmark.h>
@@ -83,7 +83,7 @@ struct Program {
 
 /// Memory for the operands, and the bytes of it that a run reads and writes.
 struct Buffers {
-  std::vector<std::unique_ptr<float, decltype(&std::free)>> data;  // aligned to cache lines, as tensors are
+  std::vector<std::unique_ptr<float, decltype(&std::free)>> data;  // aligned to cache lines, like tensors
   std::vector<void*> addresses;
   double bytes = 0;
   explicit Buffers(const LoopProgram& p) {

@@ -1,6 +1,6 @@
 // Kernels of an OpenCL device beside oneDNN's on the CPU backend and, for products of matrices, CLBlast's (if
-// libclblast.so.1 is there): tuned first, then timed in turns, so that whatever else the machine does meets
-// all alike.
+// libclblast.so.1 is there): tuned first, then timed in turns, so that other work of the machine affects all
+// alike.
 //
 //   bench_opencl gemm        f32, 512 to 2048 squared
 //   bench_opencl conv        ResNet-18's 3x3 convolutions at batch 64, forward and both gradients
@@ -134,7 +134,7 @@ struct ConvShape {
 enum class Pass { forward, input_grad, weight_grad };
 constexpr const char* conv_ops[] = {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"};
 
-/// In the layouts that the device's kernels prefer.
+/// A convolution in the layouts that the device's kernels prefer.
 KernelRequest conv_request(Device device, const ConvShape& s, Pass pass) {
   const int64_t out = (s.size + 2 * s.padding - s.kernel) / s.stride + 1;
   const Shape x{s.n, s.c, s.size, s.size}, w{s.o, s.c, s.kernel, s.kernel}, y{s.n, s.o, out, out};

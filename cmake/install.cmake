@@ -35,7 +35,7 @@ install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} -D source=${PROJECT_SOURC
     -D include=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}
     -P ${PROJECT_SOURCE_DIR}/cmake/install_docs.cmake COMMAND_ERROR_IS_FATAL ANY)")
 
-# What shells complete with and man shows is printed by the program itself.
+# The program itself prints its shell completions and its manual page.
 if(TARGET athanor_cli AND NOT CMAKE_CROSSCOMPILING)
   foreach(made
       bash:share/bash-completion/completions/athanor

@@ -1,5 +1,5 @@
-# Installs the pages of the source tree, with links that work. A link to an installed page or image stays. A link to a
-# public header is changed to the installed header. Of any other link only the words stay.
+# Installs the pages of the source tree, with links that work. A link to an installed page or image stays. A link to a public
+# header is changed to the installed header. Any other link is replaced by its words.
 #   cmake -D source=FOLDER -D docs=FOLDER -D include=FOLDER -P install_docs.cmake
 cmake_minimum_required(VERSION 3.24)
 foreach(file LICENSE README.md README.zh-CN.md CHANGELOG.md CONTRIBUTING.md)
@@ -25,7 +25,7 @@ foreach(page ${pages})
     math(EXPR end "${end} + 1")
     string(SUBSTRING "${rest}" ${end} -1 rest)
     string(REGEX REPLACE "#.*" "" target "${link}")
-    # To other sites, into the page itself; what has blanks is no link but a lambda of an example.
+    # A link to another site or into the page itself; text with blanks is not a link but a lambda of an example.
     string(REGEX MATCH "^(https?:|mailto:|#)| " elsewhere "${link}")
     string(REGEX REPLACE "^(\\.\\./)*athanor/" "" header "${target}")
     if(elsewhere OR EXISTS ${folder}/${target})

@@ -1,7 +1,7 @@
-# -DATHANOR_PORTABLE=ON (the preset portable): one program that needs the system's C library and nothing else. Third-party
-# libraries are linked from static archives; what Debian has no archive of is left out (oneDNN, hwloc) or has a substitute
+# -DATHANOR_PORTABLE=ON (the preset portable): one program that needs only the system's C library. Third-party libraries are
+# linked from static archives; libraries without an archive in Debian are left out (oneDNN, hwloc) or have a substitute
 # (fmt's header-only form; Highway's choice of instruction set, portable_highway.cpp). GPU drivers are loaded at run time as
-# always. docs/install.md says what this costs.
+# always. docs/install.md lists the differences.
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
 set(CMAKE_EXE_LINKER_FLAGS "${CMAKE_EXE_LINKER_FLAGS} -static-libstdc++ -static-libgcc")
 foreach(option ATHANOR_ONEDNN ATHANOR_HWLOC ATHANOR_TESTS ATHANOR_EXAMPLES ATHANOR_BENCH)

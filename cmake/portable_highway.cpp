@@ -1,11 +1,11 @@
-// Which instruction sets this processor has, for Highway: what its library (hwy/targets.cc) does, of which
-// Debian has no static archive.
+// The instruction sets of this processor, for Highway: replaces a part of its library (hwy/targets.cc), of
+// which Debian has no static archive.
 #include <hwy/targets.h>
 
 namespace hwy {
 namespace {
 
-int64_t mocked = 0;  // as SetSupportedTargetsForTest() says
+int64_t mocked = 0;  // set by SetSupportedTargetsForTest()
 
 int64_t targets_here() {
   int64_t targets = HWY_SCALAR | HWY_EMU128 | HWY_BASELINE_TARGETS;

@@ -9,7 +9,7 @@ function(group_sources target)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE path)
     file(STRINGS ${path} compiled_alone REGEX "foreach_target\\.h|enum Number : size_t" LIMIT_COUNT 1)
     if(compiled_alone)
-      continue()  # Highway compiles it several times already; or an optimizer, and all of these have the same private names
+      continue()  # Highway compiles it several times already; or it is an optimizer, and these share private names
     endif()
     cmake_path(GET path PARENT_PATH folder)
     if(NOT folder STREQUAL last_folder)

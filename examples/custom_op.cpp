@@ -34,7 +34,7 @@ ATHANOR_OPS(snake) {
 
 Tensor snake(Operand x, double frequency = 1) { return call("snake", {x}, {{"frequency", frequency}}); }
 
-// ---- Its check, by the cases that came with the declaration ----
+// ---- Its check, with the cases that came with the declaration ----
 
 double reference_sum(const Op& op, const RefArray& x, const Attrs& attrs) {
   double sum = 0;

@@ -1,4 +1,4 @@
-// A multilayer perceptron in 40 lines. It learns which of four fields of a pattern a point lies in.
+// A multilayer perceptron in 40 lines. It learns which of four fields of a pattern contains a point.
 //   mlp_40_lines [STEPS]
 #include <cstdio>
 #include <cstdlib>

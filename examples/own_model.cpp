@@ -1,4 +1,4 @@
-// A model of one's own for the program. Compile it as a shared library, then:
+// Your own model for the program. Compile it as a shared library, then:
 //
 //     athanor train --model ./own_model.so --data fashion-mnist
 //

@@ -43,7 +43,7 @@ struct Batch {
   HostArray inputs, labels;
 };
 
-// A model, and how its inputs look: pictures [C, H, W] in classes, or tokens [T] and the ones after them.
+// A model and its inputs: pictures [C, H, W] with classes, or tokens [T] and the ones after them.
 struct Workload {
   std::unique_ptr<nn::Module> model;
   Shape input;
@@ -110,7 +110,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Names of the kernels of ops, and how many steps take them.
+/// The names of the kernels of ops, and the number of steps that use them.
 std::map<std::string, int> kernels_of(const Plan& plan) {
   std::map<std::string, int> count;
   for (const PlanStep& step : plan.steps)
@@ -133,19 +133,20 @@ nlohmann::json measure(const Settings& settings) {
   const Precision precision = parse_precision(settings.precision);
   optim::GradScaler scaler(device);
   std::vector<double> milliseconds;
-  double loss_value = 0, first_step_seconds = 0;  // with compiling and checking kernels
+  double loss_value = 0, first_step_seconds = 0;  // compiling and checking kernels included
   std::optional<Trace> trace;
-  // With a budget, kernels are timed between the first steps, which do not count; else before the first one.
+  // With a budget, kernels are timed between the first steps, which do not count; otherwise before the first
+  // one.
   std::optional<TuningSession> tuning;
   if (settings.tune_seconds > 0) tuning.emplace(TuningBudget{.share = 1, .seconds = settings.tune_seconds});
   const auto begin = Clock::now();
   const auto tunes = [&] {
     return tuning && seconds_since(begin) < settings.tune_seconds && !tuning->state().over;
   };
-  std::vector<std::pair<Tensor, Tensor>> inputs;  // on the device, as PyTorch's are
+  std::vector<std::pair<Tensor, Tensor>> inputs;  // on the device, as PyTorch's inputs are
   for (const Batch& batch : batches)
     inputs.emplace_back(Tensor::from(batch.inputs, device), Tensor::from(batch.labels, device));
-  eval({});  // initial values, for which the limit is not meant
+  eval({});  // initial values, to which the limit does not apply
   compile_options().memory_limit = settings.memory_limit;
   for (int step = -settings.warmup; step < settings.steps; ++step) {
     if (step > -settings.warmup && step <= 0 && tunes()) {

@@ -26,7 +26,7 @@ namespace {
 using namespace athanor;
 
 struct Problem {
-  std::vector<Tensor> inputs;  // those that get gradients
+  std::vector<Tensor> inputs;  // those with gradients
   std::function<Tensor(const std::vector<Tensor>&)> compute;
 };
 
@@ -54,7 +54,7 @@ Problem resize(const Shape& x, const Ints& size, const InterpolateOptions& optio
   return {{numbers(x)}, [=](const auto& in) { return interpolate(in[0], size, options); }};
 }
 
-// An LSTM (4 gates) or a GRU (3) through 64 times.
+// An LSTM (4 gates) or a GRU (3) over 64 times.
 Problem recurrent(int64_t gates, int64_t batch, int64_t h) {
   const Tensor given = numbers({batch, 64, gates * h}), weight = numbers({gates * h, h}, -0.06, 0.06);
   if (gates == 4) return {{given, weight}, [](const auto& in) { return lstm(in[0], in[1]).hidden; }};
@@ -192,7 +192,7 @@ const std::map<std::string, std::function<Problem()>>& problems() {
   return all;
 }
 
-/// Forward, and with it the gradients of all inputs if they are wanted.
+/// The results of forward and, if wanted, of backward: the gradients of all inputs.
 std::vector<Tensor> results_of(const Problem& problem, const std::vector<Tensor>& inputs, const Tensor& dy,
                                bool backward) {
   std::vector<Tensor> results{problem.compute(inputs)};
@@ -243,14 +243,14 @@ nlohmann::json measure(const std::string& name, double budget) {
     seconds.erase(seconds.begin(), seconds.begin() + 2);
     cpu.erase(cpu.begin(), cpu.begin() + 2);
     result[what]["ms"] = median(seconds) * 1e3;
-    result[what]["cpu_ms"] = median(cpu) * 1e3;  // of all threads together
+    result[what]["cpu_ms"] = median(cpu) * 1e3;  // all threads together
   };
   time("forward", false);
   time("both", true);
   return result;
 }
 
-/// What a GPU of this architecture, which need not be here, would launch and move.
+/// Shows the launches and the traffic on a GPU of this architecture, which need not be here.
 void show_plans(const std::string& name, const std::string& architecture, bool steps) {
   const auto target = target_of_architecture(architecture);
   if (!target) throw Error(ErrorCode::usage, architecture + " is no architecture", "--plan");

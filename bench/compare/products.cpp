@@ -1,10 +1,11 @@
-// Products of matrices on a GPU: our kernels beside those of the vendor's libraries, which are candidates
-// too.
+// Products of matrices on a GPU: Athanor's kernels beside those of the vendor's libraries, which are
+// candidates too.
 //
 //   compare_products --device cuda:0 --budget 150 --json products.json
 //
-// Every candidate of a problem runs alone, several times, by the device's clock. Results are compared with
-// our first kernel's. The most interesting problems come first; the file names those that found no time.
+// Every candidate of a problem runs alone, several times, timed by the device's clock. Results are compared
+// with those of Athanor's first kernel. The most interesting problems come first; the file names those for
+// which no time was left.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -189,7 +190,7 @@ std::vector<Extents> extents_of(const Settings& settings) {
   if (settings.skinny) {
     const int64_t most = *std::ranges::max_element(settings.squares), wide = std::min<int64_t>(most, 4096);
     for (const int64_t few : {16, 1, 64}) all.push_back({few, wide, wide});
-    all.push_back({wide, wide, 64});  // as a weight's gradient of a small batch
+    all.push_back({wide, wide, 64});  // like a weight's gradient of a small batch
     all.push_back({64, 64, most * 8});
   }
   return all;
@@ -236,7 +237,7 @@ int run(const Settings& settings) {
         report["left_out"].push_back(fmt::format("{}: {}", name, error.problem()));
         std::cout << name << ": " << error.problem() << std::endl;
       }
-      save();  // what was measured is not lost if the program is stopped
+      save();  // if the program is stopped, nothing measured is lost
     }
   save();
   return 0;

@@ -1,4 +1,4 @@
-"""What the comparisons share: the programs that they run, each in a fresh process."""
+"""Common to the comparisons: the programs that they run, each in a fresh process."""
 import json
 import os
 import pathlib
@@ -41,7 +41,7 @@ def python_with_torch():
 
 
 def measure(command, environment, optional=False):
-    """What the last line says; None if an optional command fails."""
+    """The JSON of the last line; None if an optional command fails."""
     run = subprocess.run(command, capture_output=True, text=True, env=environment)
     if run.returncode == 0:
         return json.loads(run.stdout.strip().splitlines()[-1])

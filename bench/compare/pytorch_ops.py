@@ -17,7 +17,7 @@ def resize(shape, size, **options):
 
 
 def recurrent(kind, batch, h):
-    # The product of inputs and weights, which our op does not contain, is made small: one feature.
+    # The product of inputs and weights is not part of Athanor's op, so it is made small: one feature.
     layer = kind(1, h, batch_first=True)
     x = numbers(batch, 64, 1)
     parameters = list(layer.parameters())

@@ -48,7 +48,7 @@ baseline = memory_of_process("VmRSS")
 
 
 class TransformerBlock(nn.Module):
-    """As GPT-2's."""
+    """A block as in GPT-2."""
 
     def __init__(self, dimensions, heads):
         super().__init__()
@@ -84,7 +84,7 @@ class Gpt2(nn.Module):
 
 
 class BertBlock(nn.Module):
-    """As BERT's: norms come after what they add up."""
+    """A block as in BERT: norms come after the sums."""
 
     def __init__(self, dimensions, heads):
         super().__init__()
@@ -102,7 +102,7 @@ class BertBlock(nn.Module):
 
 
 class Bert(nn.Module):
-    """With the head that predicts the token at each place."""
+    """BERT with the head that predicts the token at each position."""
 
     def __init__(self, vocabulary, positions, layers, dimensions, heads):
         super().__init__()

@@ -63,7 +63,7 @@ def loss_of(model, inputs, targets):
 
 @torch.no_grad()
 def test_loss(model, text, context):
-    """The mean over all bytes but the first, in windows one after the other."""
+    """The mean over all bytes except the first, in successive windows."""
     total, count = 0.0, 0
     for start in range(0, len(text) - 1, context):
         window = text[start : start + context + 1]
