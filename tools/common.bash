@@ -1,4 +1,4 @@
-# What ./quickstart, ./test and the scripts in this folder share. Sourced from the top folder of the project.
+# Functions of ./quickstart, ./test and the scripts in this folder. Sourced from the top folder of the project.
 
 if [ -t 1 ]; then bold=$'\e[1m' dim=$'\e[2m' green=$'\e[32m' red=$'\e[31m' plain=$'\e[0m'; else bold='' dim='' green='' red='' plain=''; fi
 

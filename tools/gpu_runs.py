@@ -1,4 +1,4 @@
-"""What tools/train-on-gpu and tools/inject-gpu-faults share: data of noise, runs of `athanor train` on it, and tests."""
+"""Common to tools/train-on-gpu and tools/inject-gpu-faults: data of noise, runs of `athanor train` on it, and tests."""
 import json
 import os
 import pathlib
@@ -35,7 +35,7 @@ def losses(out):
 
 
 def train(line, timeout, environment=None):
-    """Exit status (None: it hung) and what the run said."""
+    """Exit status (None: it hung) and messages of the run."""
     try:
         run = subprocess.run(line, capture_output=True, text=True, timeout=timeout, errors="replace",
                              env={**os.environ, **(environment or {})})

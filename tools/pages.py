@@ -1,4 +1,4 @@
-"""What the checks of Markdown pages share: which pages there are, and what a page consists of."""
+"""Common to the checks of Markdown pages: the list of pages, and the parts of a page."""
 import re
 import subprocess
 from pathlib import Path
@@ -15,7 +15,7 @@ def pages(folder=None):
 
 
 def text_of(page):
-    """The page without code: what looks like a link there is none."""
+    """The page without code: what looks like a link in code is none."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     return re.sub(r"`[^`\n]*`", lambda code: code.group().replace("](", "] ("), text)
 
@@ -53,7 +53,7 @@ def kind_of(line):
 
 
 def sections(page):
-    """The page's sections, in their order; the first one is what stands above the first heading."""
+    """The page's sections, in their order; the first one is the text above the first heading."""
     found = [Section(0, page.name, 1)]
     fence = False
     block = None  # the one that the next line continues

@@ -1,6 +1,6 @@
 """Puts the results of tools/virtual-gpus (build/virtual/results) into the tables of docs/virtual-gpus.md.
 
-A result replaces its field; the other fields stay, for they were run elsewhere. `tools/virtual-gpus --markdown` runs this.
+A result replaces its field; the other fields stay, because they were run elsewhere. `tools/virtual-gpus --markdown` runs this.
 """
 import pathlib
 import re
@@ -17,7 +17,7 @@ def fields(line):
 
 
 def read_table(lines, head):
-    """First line, end, and fields of the rows below the two lines of the head."""
+    """First line, end, and the fields of the rows below the two lines of the head."""
     begin = next(i for i, line in enumerate(lines) if line.startswith(head))
     end = next(i for i in range(begin, len(lines) + 1) if i == len(lines) or not lines[i].startswith("|"))
     return begin, end, [fields(line) for line in lines[begin + 2 : end]]
@@ -59,7 +59,7 @@ def read_results(text):
 
 
 def sorted_chips(chips):
-    """By vendor, generation and number, where gfx90a is older than gfx908's successors: letters after digits."""
+    """By vendor, generation and number, with letters after digits: gfx90a comes after gfx908."""
     return sorted(chips, key=lambda chip: (chip[:2], len(chip), chip))
 
 

@@ -1,4 +1,4 @@
-"""Reads what clang -S writes for AMD's chips."""
+"""Reads the assembly of clang -S for AMD's chips."""
 import re
 
 from .instruction import Instruction, Program
@@ -10,7 +10,7 @@ FREE = ("s_nop", "s_delay_alu", "s_clause", "s_setprio", "s_set_inst_prefetch", 
 TRANSCENDENTAL = re.compile(r"v_(s_)?(exp|log|rcp|rsq|sqrt|sin|cos)_|v_mul_(lo|hi)_[ui]32|v_mad_u64_u32|v_mad_co_u64_u32|v_div_")
 FMA = re.compile(r"v_(dual_)?(pk_)?(fma|fmac|fmamk|fmaak|mad|mac|madmk|madak)_(mix(lo|hi)?_)?(legacy_|dx9_zero_)?(f32|f16|bf16|f64)$|v_(dual_)?dot\d")
 MATRIX = re.compile(r"v_(?:mfma|smfmac|wmma|swmmac)_\w+?_(\d+)x(\d+)x(\d+)_?(?:(\d+)b_?)?(\w+)")
-# Instructions with several small blocks, by M, K and type; newer names say the number.
+# Instructions with several small blocks, by M, K and type; newer names contain the number of blocks.
 SMALL_K = {"f32": 1, "f16": 4, "bf16_1k": 4, "bf16": 2, "i8": 4}
 COUNTERS = {"vmcnt": "load", "lgkmcnt": "local", "vscnt": "store", "loadcnt": "load", "dscnt": "local", "kmcnt": "scalar",
             "storecnt": "store", "samplecnt": "sample", "bvhcnt": "bvh", "expcnt": "export"}
@@ -39,7 +39,7 @@ def lane_flops(name):
 
 
 def bytes_of(name):
-    """That a lane moves, from the end of the name."""
+    """The bytes that a lane moves, from the end of the name."""
     both = 2 if re.search(r"(read|write|load|store)_?(2|2st64|_2addr_|_2addr_stride64_|xchg2)", name) else 1
     for pattern, size in ((r"(b|x|u|i)128|dwordx4", 16), (r"b96|dwordx3", 12), (r"b64|dwordx2|u64|i64|f64", 8), (r"b32|dword|u32|i32|f32", 4),
                           (r"b16|u16|i16|short|f16", 2), (r"b8|u8|i8|byte", 1)):

@@ -49,7 +49,7 @@ PLAIN = {
     "mad_u32_u16": U(lambda a, b, c: (a & 0xFFFF) * (b & 0xFFFF) + c), "cvt_u32_u16": lambda a: a & 0xFFFF,
     "perm_b32": lambda a, b, c: sum(((b | a << 32) >> 8 * (c >> 8 * n & 7) & 255 if c >> 8 * n & 255 < 8 else 0) << 8 * n for n in range(4)),
 }
-WIDE = {  # 64-bit results, from 64-bit operands but for those that `narrow` says
+WIDE = {  # 64-bit results, from 64-bit operands except those in `narrow`
     "mov_b64": lambda a: a, "and_b64": lambda a, b: a & b, "or_b64": lambda a, b: a | b, "xor_b64": lambda a, b: a ^ b,
     "not_b64": lambda a: ~a, "andn2_b64": lambda a, b: a & ~b, "and_not1_b64": lambda a, b: a & ~b, "orn2_b64": lambda a, b: a | ~b,
     "or_not1_b64": lambda a, b: a | ~b, "lshl_b64": lambda a, b: a << (b & 63), "lshr_b64": lambda a, b: a >> (b & 63),

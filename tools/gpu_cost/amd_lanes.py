@@ -1,4 +1,4 @@
-"""What AMD's integer instructions do, for the lanes of a group's first wave."""
+"""Runs AMD's integer instructions for the lanes of a group's first wave."""
 import re
 
 from .amd_arithmetic import COMPARE, NARROW, PLAIN, WIDE
@@ -12,11 +12,11 @@ def compared(how, kind, bits, a, b):
 
 class Machine:
     def __init__(self, program, figures, extents, first=0, group=0):
-        """figures: what the assembly says of user registers; extents: of the group, x, y, z; first: the wave's first item; group: the
-        group's number along x."""
+        """figures: the assembly's facts about user registers; extents: of the group, x, y, z; first: the wave's first item;
+        group: the group's number along x."""
         self.wave = program.wave
         self.full = (1 << self.wave) - 1
-        self.missing = set()  # integer instructions that were met and are not known here
+        self.missing = set()  # integer instructions that were met but are not implemented here
         self.registers = {"exec": self.full, "scc": None, "vcc": 0, "m0": 0}
         x, y, z = extents
         ids = [(lane % x, lane // x % y, lane // (x * y) % z) for lane in range(first, first + self.wave)]
@@ -51,7 +51,7 @@ class Machine:
         if operand in ("vcc_hi", "exec_hi"):
             return each(lambda a: a >> 32, self.registers[operand[:-3]])
         if operand.startswith("ttmp") or operand in ("null", "off"):
-            return self.group if operand == "ttmp9" else 0  # on gfx12 the number of the group
+            return self.group if operand == "ttmp9" else 0  # on gfx12 the group's number
         try:
             return int(operand, 0) & (0xFFFFFFFFFFFFFFFF if wide else MASK)
         except ValueError:
@@ -120,7 +120,7 @@ class Machine:
             self.load(instruction)
         elif kind in ("scalar", "vector", "transcendental"):
             self.compute(instruction)
-        elif kind not in ("wait", "free", "barrier", "end"):  # a shuffle among them: its result is not worked out
+        elif kind not in ("wait", "free", "barrier", "end"):  # including shuffles, whose results are not computed
             self.forget(instruction)
         return None, None
 
@@ -210,8 +210,9 @@ class Machine:
         return self.forget(instruction)
 
     def set_scc(self, instruction, name, values, made):
-        """What a scalar instruction leaves in SCC: whether the result is not zero, or whether the first is the least or greatest. Moves,
-        products and additions without carry (s_add_nc_u64) leave it alone; of other additions it is not worked out."""
+        """Sets SCC as a scalar instruction does: whether the result is not zero, or whether the first is the least or
+        greatest. Moves, products and additions without carry (s_add_nc_u64) do not change it; for other additions it is not
+        computed."""
         if instruction.kind != "scalar" or "_nc_" in name:
             return
         if name.startswith(("add", "sub")) or "_add_" in name:
@@ -327,7 +328,7 @@ class Machine:
 
 
 def figures(assembly):
-    """What the assembly says of the registers that a wave starts with."""
+    """The assembly's facts about the registers that a wave starts with."""
     def number(name):
         found = re.search(rf"\.amdhsa_{name}\s+(\d+)", assembly)
         return int(found[1]) if found else 0

@@ -1,18 +1,18 @@
-"""What the addresses of a wave's lanes cost: passes of local memory, sectors of global memory."""
+"""The cost of the addresses of a wave's lanes: passes of local memory, sectors of global memory."""
 
 
 def neighbours_share(addresses, step):
-    """Whether every lane n has the address of lane n xor step, or one of both is not active."""
+    """Whether every lane n has the address of lane n xor step, or one of the two is not active."""
     return all(one is None or addresses[n ^ step] in (None, one) for n, one in enumerate(addresses))
 
 
 def local_cycles(chip, addresses, bytes_of_lane, is_read=True):
     """Cycles that local memory takes for the addresses of a wave's lanes (None: not active), and the least that it could take.
 
-    Each of the banks gives a word of 4 bytes in a cycle; lanes that read the same word share it. An access of more than a
+    Each of the banks delivers a word of 4 bytes in a cycle; lanes that read the same word share it. An access of more than a
     word is served in parts: as many lanes at a time as fill the banks. (NVIDIA: CUDA guide, Shared Memory, 64-bit and 128-bit
     accesses; AMD: the ISA guides' chapters on LDS.) NVIDIA's chips join two such parts of a read in which lanes n and n xor 1,
-    or n and n xor 2, have the same addresses; NVIDIA does not say so, people have measured it.
+    or n and n xor 2, have the same addresses; NVIDIA does not document this, but it was measured.
     """
     words = max(bytes_of_lane // 4, 1)
     together = max(chip.banks // words, 1)

@@ -1,4 +1,4 @@
-"""The compilers that are here, and NVIDIA's disassembler."""
+"""The installed compilers, and NVIDIA's disassembler."""
 import contextlib
 import ctypes
 import functools
@@ -30,7 +30,7 @@ def figures(assembly):
 
 
 def kept(compiler, chip, source):
-    """What compiler.compile() gives, from build/gpu-kernels if the same compiler has compiled the same source for the chip."""
+    """The result of compiler.compile(), from build/gpu-kernels if the same compiler has compiled the same source for the chip."""
     digest = hashlib.sha256(f"{compiler.version()} {compiler.options} {chip}\n".encode() + source.read_bytes()).hexdigest()
     path = KEPT / digest[:2] / digest
     try:
@@ -47,14 +47,14 @@ def kept(compiler, chip, source):
 
 
 class Clang:
-    """clang for AMD's chips: gives the figures of the machine code."""
+    """clang for AMD's chips: returns the figures of the machine code."""
     language = "hip"
     options = ("-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib",
                # The library's functions (exp, log) are not linked here; assume that they need no memory.
                "-mllvm", "-amdgpu-assume-external-call-stack-size=0", "-O3", "-S", "-o", "-")
 
     def __init__(self):
-        # Newer ones know more chips.
+        # Newer releases know more chips.
         self.path = next(filter(None, map(shutil.which, ["clang++-19", "clang++-16", "clang++"])), None)
         self.name = self.path and pathlib.Path(self.path).name
 
@@ -75,7 +75,7 @@ class Clang:
         return figures(run.stdout) if run.returncode == 0 else run.stderr.strip()
 
     def assembly(self, chip, source):
-        """Throws ValueError with what clang says."""
+        """Throws ValueError with clang's message."""
         run = self.run(chip, source)
         if run.returncode != 0:
             raise ValueError(run.stderr.strip())
@@ -87,7 +87,7 @@ class Rtc:
 
     def __init__(self, name, language, prefix, libraries, options, empty):
         self.name, self.language, self.prefix, self.options, self.empty = name, language, prefix, options, empty
-        # hipRTC of HIP 5.2 crashes where threads compile at once.
+        # hipRTC of HIP 5.2 crashes if threads compile at the same time.
         self.turn = threading.Lock() if prefix == "hiprtc" else contextlib.nullcontext()
         self.library = None
         for path in libraries:
@@ -114,7 +114,7 @@ class Rtc:
         return self.built(chip, source, lambda program: {})
 
     def cubin(self, chip, source):
-        """Machine code as NVRTC gives it. Throws ValueError with what the compiler says."""
+        """Machine code from NVRTC. Throws ValueError with the compiler's message."""
         result = self.built(chip, source, lambda program: self.text(program, "CUBIN"))
         if isinstance(result, str):
             raise ValueError(result)
@@ -129,7 +129,7 @@ class Rtc:
         return buffer.raw
 
     def built(self, chip, source, take):
-        """What `take` takes of the compiled program, or the compiler's complaint."""
+        """The result of `take` for the compiled program, or the compiler's message."""
         with self.turn:
             return self.build(chip, source, take)
 
@@ -160,7 +160,7 @@ def hiprtc():
 
 @functools.cache
 def nvidia_tool(name):
-    """The path of nvdisasm or cuobjdump, or None. `build/python/bin/pip install -r tools/python/nvdisasm.txt` brings it."""
+    """The path of nvdisasm or cuobjdump, or None. `build/python/bin/pip install -r tools/python/nvdisasm.txt` installs it."""
     folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin",
                *sorted(glob.glob(str(ROOT / "build/python/lib/python*/site-packages/nvidia/*/bin")), reverse=True)]
     for path in filter(None, [shutil.which(name), *(f"{folder}/{name}" for folder in folders)]):

@@ -1,4 +1,4 @@
-"""What an instruction keeps busy, and for how long."""
+"""The parts of a chip that an instruction keeps busy, and for how long."""
 import dataclasses
 import re
 
@@ -7,16 +7,16 @@ from . import banks
 
 @dataclasses.dataclass
 class Cost:
-    issue: dict     # pipe of the SIMD -> cycles that it is taken; the instruction waits until all are free
-    queued: dict    # what it goes through afterwards (local memory, caches) -> cycles of the SIMD's share
+    issue: dict     # pipe of the SIMD -> cycles that it is busy; the instruction waits until all are free
+    queued: dict    # later stages (local memory, caches) -> cycles of the SIMD's share
     latency: int    # cycles from then until its result is there
-    local_extra: int = 0   # cycles of bank conflicts among those of local memory
+    local_extra: int = 0   # cycles of bank conflicts, included in those of local memory
     bytes: int = 0         # of global memory that the wave moves
-    known: bool = True     # whether the addresses are
+    known: bool = True     # whether the addresses are known
 
 
 def vector_cycles(chip, program, instruction):
-    """Of AMD's SIMD for an instruction of all lanes."""
+    """The cycles of AMD's SIMD for an instruction of all lanes."""
     cycles = max(program.wave // chip.lanes, 1)
     if chip.dual and program.wave == 64 and instruction.kind == "fma" and instruction.name.endswith("f32"):
         cycles = 1  # both halves at once
@@ -47,15 +47,16 @@ def sector_of(chip):
 
 
 def memory_cost(chip, program, instruction, addresses, together, fresh):
-    """Of a load, store or copy, with the addresses of the wave's lanes if they are known. together: groups that share tiles. fresh: the
-    share of what it reads that no other wave of the group reads too, and that L1 therefore does not have."""
+    """The cost of a load, store or copy, with the addresses of the wave's lanes if they are known. together: groups that
+    share tiles. fresh: the share of what it reads that no other wave of the group reads too, and that L1 therefore does not
+    have."""
     kind, issue = instruction.kind, {}
     amd = chip.vendor == "amd"
     if not amd:
         issue["issue"] = 1
-    # The SIMDs of a unit share what comes now: this one's instruction takes its part and waits for the others'.
+    # The SIMDs of a unit share the following stages: this SIMD's instruction takes its part and waits for the others'.
     share, queued, extra, moved = chip.simds, {}, 0, 0
-    if kind == "shuffle":  # through local memory's lanes, not its banks
+    if kind == "shuffle":  # uses local memory's lanes, not its banks
         queued["local"] = max(program.wave * 4 / chip.local_bytes_cycle, 1) * share
     if kind in ("local_read", "local_write", "copy"):
         lanes = addresses.local if addresses else None
@@ -74,7 +75,7 @@ def memory_cost(chip, program, instruction, addresses, together, fresh):
         queued["L1"] = max(moved / chip.l1_bytes_cycle, program.wave / (16 if amd else 32)) * share
         if kind != "scratch":
             queued["L2"] = fresh * moved / chip.l2_bytes_cycle * share
-            # Groups that run at the same time share rows and columns of tiles.
+            # Groups that run at the same time use the same rows and columns of tiles.
             queued["memory"] = fresh * moved / max(together, 1) ** 0.5 / chip.memory_bytes_cycle * share
     latency = chip.latency["local" if kind.startswith(("local", "shuffle")) else "global"]
     known = kind in ("scratch", "shuffle") or bool(addresses and (addresses.local or not kind.startswith("local")))
@@ -82,7 +83,7 @@ def memory_cost(chip, program, instruction, addresses, together, fresh):
 
 
 def instruction_width(instruction):
-    """Bytes of a lane at one address: ds_read2 has two, LDSM's lanes give rows of 16 bytes."""
+    """Bytes of a lane at one address: ds_read2 has two, LDSM's lanes give the addresses of rows of 16 bytes."""
     if instruction.name.startswith("LDSM") or instruction.name.startswith("STSM"):
         return 16
     return instruction.bytes // instruction_parts(instruction) if instruction.name.startswith("ds_") else instruction.bytes

@@ -1,4 +1,4 @@
-"""What products of 4096 x 4096 matrices should reach."""
+"""The goals for products of 4096 x 4096 matrices."""
 
 MATRIX = ("gfx942", "gfx1100", "gfx1201", "sm_80", "sm_89", "sm_90")  # f16 and bf16, with sums in f32
 LANES = ("gfx906", "gfx1030", "sm_75")  # f32 by FMA; sm_75 is the oldest chip that NVRTC 13 compiles for
@@ -6,13 +6,13 @@ MATRIX_SHARE, LANES_SHARE = 0.85, 0.80  # of the unit's peak (on sm_90: of what 
 
 
 def missed(chip, title, dtype, made):
-    """What a kernel misses: texts. The goal of speed is for products; none may spill."""
+    """The goals that a kernel misses, as texts. The goal of speed is for products; no kernel may spill."""
     findings = []
     if made.program.spills:
         findings.append(f"spills {made.program.spills} registers")
     if "attention" in title:
         return findings
-    # What reads local memory by itself (wgmma) does so by descriptors, whose addresses are not followed.
+    # Instructions that read local memory themselves (wgmma) use descriptors, whose addresses are not followed.
     if made.conflicts is None or made.conflicts > 0:
         findings.append("bank conflicts" if made.conflicts else "its bank conflicts are not known")
     matrix = chip in MATRIX and dtype in ("f16", "bf16")

@@ -1,14 +1,14 @@
-"""A kernel's machine code, as both readers give it."""
+"""A kernel's machine code, as both readers return it."""
 import dataclasses
 import functools
 
 
 @dataclasses.dataclass
 class Control:
-    """What an NVIDIA instruction says of scheduling (sm_70 and later: bits 105 to 125 of its 128)."""
+    """The scheduling information of an NVIDIA instruction (sm_70 and later: bits 105 to 125 of its 128)."""
     stall: int = 1                # cycles until the warp's next instruction
-    write_barrier: int | None = None  # set until its result is there
-    read_barrier: int | None = None   # set until it has read its operands
+    write_barrier: int | None = None  # set until the result is there
+    read_barrier: int | None = None   # set until the operands are read
     wait: tuple = ()              # barriers that must be clear before it
     reuse: int = 0                # operands that stay in the reuse cache
 
@@ -22,8 +22,8 @@ class Instruction:
     kind: str
     text: str = ""
     flops: int = 0                # of the whole wave
-    dtype: str = ""               # that a matrix instruction multiplies
-    bytes: int = 0                # that a lane reads or writes
+    dtype: str = ""               # the type that a matrix instruction multiplies
+    bytes: int = 0                # read or written by a lane
     target: str | None = None     # of a branch
     conditional: bool = False
     writes: frozenset = frozenset()
@@ -52,7 +52,7 @@ class Program:
 
     @functools.cached_property
     def targets(self):
-        """For each instruction the one that it branches to."""
+        """For each instruction, the index of the one that it branches to."""
         return [self.labels.get(i.target) if i.target else None for i in self.instructions]
 
     def successors(self, at):

@@ -11,7 +11,7 @@ class Source:
     """A kernel's file: .hip or .cu as `athanor kernels dump` writes them; .s (clang) or .cubin, with :KERNEL if it has several."""
 
     def __init__(self, path, title=None, dtype=None, local_bytes=0, items=0):
-        self.local_bytes = local_bytes  # of a group, where the launch says it and the code does not
+        self.local_bytes = local_bytes  # of a group, if it is known from the launch and not from the code
         path, colon, self.kernel = str(path).partition(".cubin:")
         self.path = pathlib.Path(path + ".cubin" if colon else path)
         self.title = title or self.kernel or self.path.stem
@@ -36,6 +36,6 @@ class Source:
             text = disassembled(cubin, self.kernel)
             program = sass.add_resources(sass.read(text), cubin)
             if program.local and int(re.sub(r"\D", "", chip)) >= 90:
-                program.local -= figures.local_reserved  # which the cubin counts there
+                program.local -= figures.local_reserved  # the cubin includes this
         program.local = max(program.local, self.local_bytes)
         return predict(figures, program, text, self.extents, self.dtype)

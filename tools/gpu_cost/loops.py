@@ -72,7 +72,7 @@ def dominators(successors):
 
 
 def find_loops(program):
-    """Natural loops, the smallest first; each knows the next larger one around it."""
+    """Natural loops, the smallest first; each has the next larger loop around it as its parent."""
     if not program.instructions:
         return []
     starts, block_of = blocks_of(program)
@@ -110,8 +110,8 @@ def flops_in(program, body):
 
 
 def inner_loop(program):
-    """The loop with the most arithmetic that is in no loop inside it; None if no loop has any. A loop is taken to run ten times for each
-    time around it: kernels may peel its first turn, or have a long epilogue in a loop over tiles."""
+    """The loop with the most arithmetic outside its inner loops; None if no loop has any. A loop is taken to run ten times
+    for each time around it: kernels may peel its first turn, or have a long epilogue in a loop over tiles."""
     loops = find_loops(program)
 
     def weight(loop):
@@ -131,7 +131,7 @@ def own_flops(program, loop, loops):
 
 
 def pipeline_loop(program):
-    """The inner loop, or the smallest loop around it that also reads global memory, which a product has to do
+    """The inner loop, or the smallest loop around it that also reads global memory, as a product must do
     again and again. (A loop that waits for NVIDIA's mbarriers, SYNCS, is fed by another warp.)"""
     loop = inner_loop(program)
 

@@ -5,11 +5,11 @@ import math
 
 @dataclasses.dataclass
 class Occupancy:
-    waves: int       # of the SIMD (NVIDIA: sub-partition) that holds most
-    mean: float      # of all SIMDs: less, where groups of few waves do not fill them evenly
+    waves: int       # of the SIMD (NVIDIA: sub-partition) that holds the most
+    mean: float      # of all SIMDs: less if groups of few waves do not fill them evenly
     groups: int      # on the units that share local memory: an SM, a CU, a WGP
     most: int        # waves that a SIMD could hold
-    limit: str       # registers, local memory, group or chip: what allows no more
+    limit: str       # registers, local memory, group or chip: the limiting one
 
 
 def up(value, step):
@@ -17,7 +17,7 @@ def up(value, step):
 
 
 def registers_of_wave(chip, program):
-    """Of a SIMD's file, which counts registers of a wave (RDNA: of 32 lanes)."""
+    """The registers that a wave takes of a SIMD's file, whose registers are those of a wave (RDNA: of 32 lanes)."""
     wanted = max(program.registers, 1)
     if chip.vendor == "nvidia":
         return up(wanted, chip.granule)
@@ -26,7 +26,7 @@ def registers_of_wave(chip, program):
 
 
 def occupancy(chip, program):
-    """Of groups of program.items, on a chip with enough of them."""
+    """The occupancy with groups of program.items, if there are enough of them for the chip."""
     waves = max(-(-program.items // program.wave), 1)
     simds = chip.simds * chip.share_units
     by_registers = chip.registers // registers_of_wave(chip, program)

@@ -1,4 +1,4 @@
-"""A kernel's row of the table: what its inner loop does, and the share of peak that it can reach."""
+"""A kernel's row of the table: the work of its inner loop, and the share of peak that it can reach."""
 import collections
 import dataclasses
 
@@ -17,20 +17,20 @@ class Prediction:
     occupancy: Occupancy
     counts: collections.Counter      # instructions of an iteration, by kind
     flops: int = 0                   # of a wave in an iteration
-    dtype: str = "f32"               # that most of the FLOPs multiply
-    unit: str = "fma"                # matrix or fma: what does most of them
-    local_bytes: int = 0             # that a wave reads and writes in an iteration
+    dtype: str = "f32"               # the type of most of the FLOPs
+    unit: str = "fma"                # matrix or fma: the unit that does most of them
+    local_bytes: int = 0             # read and written by a wave in an iteration
     global_bytes: int = 0
     conflicts: float | None = 0.0    # share of local memory's cycles that are bank conflicts; None: addresses not known
-    cycles: float = 0.0              # of an iteration of all waves of a SIMD
+    cycles: float = 0.0              # of an iteration of all the waves of a SIMD
     busy: dict = dataclasses.field(default_factory=dict)  # pipe -> share of the cycles
     share: float = 0.0               # of the chip's peak for the dtype
     slow_share: float = 0.0          # the same if all latencies of memory were twice as long
-    of_unit: float = 0.0             # of the peak of the instructions that it uses
+    of_unit: float = 0.0             # the same of the peak of the instructions that it uses
     bound: str = ""
     waits: list = dataclasses.field(default_factory=list)  # (share of a wave's time, instruction), the longest first
     notes: list = dataclasses.field(default_factory=list)
-    lost: str = ""                   # why the loop is taken as it stands in the code; "": it was run
+    lost: str = ""                   # why the loop is taken as it is in the code; "": it was run
 
 
 NAMES = {"vector": "vector issue", "local": "local memory", "matrix": "matrix unit", "fma": "FMA unit", "scalar": "scalar issue",
@@ -39,7 +39,7 @@ NAMES = {"vector": "vector issue", "local": "local memory", "matrix": "matrix un
 
 
 def machine_for(chip, program, text, extents, first=0, group=0):
-    """Of the wave that begins with the group's item `first`."""
+    """The machine for the wave that begins with the group's item `first`."""
     if chip.vendor == "amd":
         return amd_lanes.Machine(program, amd_lanes.figures(text), extents, first, group)
     return sass_lanes.Machine(program, extents, chip.name, first, group)
@@ -54,8 +54,8 @@ def sectors_read(chip, program, trace):
 
 
 def groups_share(chip, program, loop, text, extents):
-    """Whether the next group reads some of the same, as the tiles of a product do, perhaps some iterations earlier or later: causal
-    attention's groups of keys begin at different queries."""
+    """Whether the next group reads some of the same memory, as the tiles of a product do, perhaps some iterations earlier or
+    later: causal attention's groups of keys begin at different queries."""
     try:
         own, others = (walk(program, machine_for(chip, program, text, extents, 0, group), loop, most_iterations=8, every=True)
                        for group in (0, 1))
@@ -66,7 +66,7 @@ def groups_share(chip, program, loop, text, extents):
 
 
 def fresh_share(chip, program, loop, text, extents, trace):
-    """The share of what a group's waves read in the loop that L1 does not have yet, because another wave has read it."""
+    """The share of a group's reads in the loop that L1 does not have yet: no other wave has read it."""
     total, distinct = 0, set()
     for first in range(0, program.items, program.wave):
         try:
@@ -80,7 +80,7 @@ def fresh_share(chip, program, loop, text, extents, trace):
 
 
 def trace_of(chip, program, loop, text, extents):
-    """One iteration of the loop, with addresses if the arithmetic can be followed; else the loop as it stands."""
+    """One iteration of the loop, with addresses if the arithmetic can be followed; otherwise the loop as it is in the code."""
     notes = []
     machine = machine_for(chip, program, text, extents)
     try:
@@ -115,18 +115,19 @@ def peak_of(chip, dtype):
 
 
 def iterations_per_cycle(chip, steps, held, waves_of_group, busy):
-    """Of a SIMD, on average. busy: cycles of each pipe with the waves of the fullest SIMD; others may hold a wave less, or none."""
+    """Iterations of a SIMD in a cycle, on average. busy: cycles of each pipe with the waves of the fullest SIMD; others may
+    hold a wave less, or none."""
     def rate(waves):
         if not waves:
             return 0
         least = max(busy.values()) * waves / held.waves
         return waves / max(simulate(chip, steps, waves, min(waves_of_group, waves))[0], least)
-    fullest = held.mean - (held.waves - 1)  # the share of SIMDs that hold most
+    fullest = held.mean - (held.waves - 1)  # the share of SIMDs that hold the most
     return fullest * rate(held.waves) + (1 - fullest) * (rate(held.waves - 1) if fullest < 1 else 0)
 
 
 def predict(chip, program, text="", extents=None, dtype=None):
-    """extents: of a group; dtype: what the problem is in, if its peak is not that of the instructions."""
+    """extents: of a group; dtype: the problem's type, if its peak is not that of the instructions."""
     if extents and not program.items:
         program.items = extents[0] * extents[1] * extents[2]
     extents = extents or (program.items or program.wave, 1, 1)

@@ -1,4 +1,5 @@
-"""What a chip does in a clock cycle: rates.toml, with units and bandwidth of its card (data/typical_gpus.csv) from data/gpus.csv."""
+"""The rates of a chip in a clock cycle: rates.toml, with units and bandwidth of its card (data/typical_gpus.csv) from
+data/gpus.csv."""
 import csv
 import functools
 import pathlib
@@ -10,7 +11,7 @@ DATA = HERE.parent.parent / "data"
 
 @functools.cache
 def tables():
-    import tomllib  # Python 3.11; what does without predictions runs on older ones
+    import tomllib  # Python 3.11; the code for other tasks runs on older ones
     return tomllib.loads((HERE / "rates.toml").read_text())
 
 
@@ -49,7 +50,7 @@ def chip(name):
     figures = absent | architecture(of) | entry | {"card": typical()[name]}
     card = cards()[figures["card"]]
     units = int(card["compute_units"])
-    # From the peak of f32 follows the clock that the data sheet counts with.
+    # The clock that the data sheet counts with follows from the peak of f32.
     clock = float(card["fp32_tflops"]) * 1e12 / (units * (figures["sheet_flops"] or figures["fma_flops"]))
     packed = float(card["fp16_vector_tflops"]) / float(card["fp32_tflops"])
     figures |= {"name": name, "packed_f16": packed, "architecture": of, "units": units, "clock": clock,

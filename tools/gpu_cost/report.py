@@ -23,7 +23,7 @@ def measured():
 
 
 def cells(chip, title, dtype, made):
-    """A row's texts."""
+    """The texts of a row."""
     found = measured().get((chip, title, dtype))
     counts, program = made.counts, made.program
     unit = "mma" if made.unit == "matrix" else "FMA"

@@ -32,7 +32,7 @@ def matrix_shape(name):
 
 
 def control_of(high):
-    """From the upper 64 bits."""
+    """The scheduling information in the upper 64 bits."""
     bits = high >> 41
     barrier = lambda value: None if value == 7 else value
     return Control(bits & 15, barrier(bits >> 5 & 7), barrier(bits >> 8 & 7), tuple(n for n in range(6) if bits >> 11 + n & 1),
@@ -48,7 +48,7 @@ def one_instruction(text, high):
     width = next((int(p) // 8 for p in name.split(".")[1:] if p in ("8", "16", "32", "64", "96", "128", "256")), None)
     if width is None:
         width = 1 if ".U8" in name or ".S8" in name else 2 if ".U16" in name or ".S16" in name else 4
-    if predicate in ("!PT", "!UPT"):  # ptxas puts some that never run between asynchronous copies
+    if predicate in ("!PT", "!UPT"):  # ptxas puts some instructions that never run between asynchronous copies
         made.kind = "free"
     elif base in MATRIX:
         made.kind = "matrix"
@@ -56,7 +56,7 @@ def one_instruction(text, high):
     elif base in ("FFMA", "FFMA2", "HFMA2", "DFMA", "HFMA2_MMA", "IDP", "IDP4A"):
         made.kind = "fma"
         made.flops = 32 * {"FFMA2": 4, "HFMA2": 4, "IDP": 8}.get(base, 2)
-        # ptxas moves constants with it too.
+        # ptxas also uses it to move constants.
         if base == "HFMA2" and all("RZ" in o for o in operands[1:3]):
             made.kind, made.flops = "vector", 0
     elif base in ("BRA", "BRX", "JMP", "BRXU", "CALL", "RET"):
@@ -128,7 +128,7 @@ def sections(cubin):
 
 
 def symbol_number(cubin, kernel):
-    """Of a kernel in the table of symbols. Throws ValueError if the cubin does not have it."""
+    """The number of a kernel in the table of symbols. Throws ValueError if the cubin does not have it."""
     found = {name: (offset, size) for name, _, offset, size in sections(cubin)}
     (table, size), (names, _) = found[".symtab"], found[".strtab"]
     for number in range(size // 24):
@@ -139,7 +139,7 @@ def symbol_number(cubin, kernel):
 
 
 def attributes(cubin, offset, size):
-    """Of a section .nv.info: (attribute, its bytes)."""
+    """The attributes of a section .nv.info: (attribute, its bytes)."""
     end = offset + size
     while offset + 4 <= end:
         form, attribute, value = struct.unpack_from("<BBH", cubin, offset)
@@ -155,7 +155,7 @@ FRAME_SIZE, MAX_THREADS, REQUIRED_THREADS, REGISTER_COUNT = 0x11, 0x05, 0x10, 0x
 
 
 def add_resources(program, cubin):
-    """Registers, local memory and the size of groups, of a cubin with one kernel."""
+    """Adds registers, local memory and the size of groups, from a cubin with one kernel."""
     for name, info, offset, size in sections(cubin):
         if name == ".text." + program.name:
             program.registers = info >> 24 or program.registers
@@ -168,7 +168,7 @@ def add_resources(program, cubin):
                 if attribute in (MAX_THREADS, REQUIRED_THREADS) and len(value) >= 12:
                     x, y, z = struct.unpack_from("<III", value)
                     program.items = x * y * z
-        elif name == ".nv.info":  # of all kernels, by their symbols
+        elif name == ".nv.info":  # for all kernels, by their symbols
             own = symbol_number(cubin, program.name)
             for attribute, value in attributes(cubin, offset, size):
                 if len(value) >= 8 and struct.unpack_from("<I", value)[0] == own:

@@ -1,6 +1,6 @@
-"""NVIDIA's integer instructions: do_NAME gives the values of an instruction's results, in their order, or None.
+"""NVIDIA's integer instructions: do_NAME returns the values of an instruction's results, in their order, or None.
 
-`parts` are the name's, at its dots; `rest` the operands without results.
+`parts`: the parts of the name between its dots; `rest`: the operands without results.
 """
 import re
 import struct
@@ -29,7 +29,7 @@ def permute(a, b, selector):
 
 
 class Arithmetic:
-    """Of a machine that has read(), truth() and write()."""
+    """The instructions of a machine that has read(), truth() and write()."""
 
     def do_MOV(self, parts, rest, operands):
         if "64" in parts:

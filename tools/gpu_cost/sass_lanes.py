@@ -1,4 +1,4 @@
-"""What NVIDIA's integer instructions do, for the lanes of a group's first warp."""
+"""Runs NVIDIA's integer instructions for the lanes of a group's first warp."""
 import re
 
 from .sass_arithmetic import Arithmetic
@@ -6,7 +6,7 @@ from .walk import MASK, Addresses, address_of_argument, each, lane_list, signed
 
 PARAMETERS = {7: 0x160, 8: 0x160, 9: 0x210}  # where kernel parameters begin in bank 0, by the chip's generation; later 0x380
 LANES = 32
-RESULTS = {"IADD3": 3, "LEA": 2, "ISETP": 2, "PLOP3": 2, "IMAD": 2}  # instructions with predicates behind their first result
+RESULTS = {"IADD3": 3, "LEA": 2, "ISETP": 2, "PLOP3": 2, "IMAD": 2}  # instructions with predicates after their first result
 FLOATS = re.compile(r"[FHD](ADD|MUL|FMA|SET|MNMX|SEL|CHK|RND|2)|MUFU|I2F|F2|R2P|P2R|VOTE|SHFL|BAR|NOP|B(SSY|SYNC|MOV|REAK)|DEPBAR|LDGDEPBAR|WARP|.*MMA|"
                     r"MEMBAR|ERRBAR|CCTL|YIELD|SYNCS|FENCE|ACQ|PREEXIT|ATOM|RED|LEPC")
 
@@ -25,12 +25,12 @@ class Machine(Arithmetic):
         self.registers = {}
         self.predicates = {}
         self.active = [1] * LANES
-        self.missing = set()  # integer instructions that were met and are not known here
+        self.missing = set()  # integer instructions that were met but are not implemented here
 
     # ---- Operands ----
 
     def constant(self, offset):
-        """Of bank 0: the group's extents, and pointers; the rest is not known."""
+        """A constant of bank 0: the group's extents, and pointers; the rest is not known."""
         if offset >= self.parameters:
             return address_of_argument((offset - self.parameters) // 4)
         if self.parameters != 0x380 and offset < 12:
@@ -76,7 +76,7 @@ class Machine(Arithmetic):
             self.predicates[name] = self.kept(self.predicates.get(name), value, when)
 
     def kept(self, old, new, when):
-        """New where the predicate holds."""
+        """`new` in the lanes where the predicate holds, otherwise `old`."""
         if isinstance(when, int) and when and all(self.active):
             return new
         if when is None:
@@ -110,7 +110,7 @@ class Machine(Arithmetic):
         return None, None
 
     def decide(self, when, kind):
-        """A warp that parts goes on with its first lane's way; the others wait and are left out from then on."""
+        """A warp that diverges continues as its first lane; the lanes that differ are left out from then on."""
         if when is None:
             return None
         if isinstance(when, int):
@@ -148,7 +148,7 @@ class Machine(Arithmetic):
             return self.forget(instruction)
         operands = instruction.operands
         results, rest = operands[:1], operands[1:]
-        if base == "LOP3" and re.fullmatch(r"U?P[\dT]", results[0]):  # its first result says whether the second is not 0
+        if base == "LOP3" and re.fullmatch(r"U?P[\dT]", results[0]):  # its first result tells whether the second is not 0
             results.insert(0, rest.pop(0))
         for _ in range(RESULTS.get(base, 1) - 1):
             if rest and re.fullmatch(r"U?P[\dT]", rest[0]):
@@ -165,7 +165,7 @@ class Machine(Arithmetic):
         return [[int(lane == first) for lane in range(LANES)]]
 
     def do_SYNCS(self, parts, _rest, _operands):
-        return [1] if "PHASECHK" in parts else None  # what is waited for has arrived
+        return [1] if "PHASECHK" in parts else None  # the awaited data has arrived
 
     # ---- Addresses ----
 

@@ -1,8 +1,8 @@
 """Runs the waves of one SIMD through a loop, instruction by instruction, in order within a wave.
 
-A wave issues when its operands are there (AMD: registers and counters; NVIDIA: what the instruction's control bits say) and the
-pipes that it needs are free; of several, the one that can go first, the longest waiting before others. What is shared between
-SIMDs (local memory, caches) is taken for as long as all of them need it, because they all do the same.
+A wave issues when its operands are there (AMD: registers and counters; NVIDIA: by the instruction's control bits) and the
+pipes that it needs are free; of several waves, the one that can issue first, and among these the one that has waited
+longest. Parts that SIMDs share (local memory, caches) are busy for as long as all of them need, because all do the same.
 """
 import collections
 import re
@@ -12,19 +12,19 @@ class Wave:
     def __init__(self, number, group):
         self.number, self.group = number, group
         self.at = 0
-        self.next = 0.0                      # cycle of its next instruction at the earliest
-        self.allowed = None                  # the same, with its operands and counters; None: to be worked out
+        self.next = 0.0                      # the earliest cycle of its next instruction
+        self.allowed = None                  # the same, considering operands and counters; None: not computed yet
         self.ready = {}                      # AMD: register -> cycle
         self.counters = collections.defaultdict(list)  # AMD: counter -> completions, in order
-        self.barriers = [0.0] * 6            # NVIDIA: barrier -> cycle at which it is clear
+        self.barriers = [0.0] * 6            # NVIDIA: barrier -> the cycle at which it is clear
         self.queues = collections.defaultdict(list)    # NVIDIA: groups of asynchronous work
         self.copies = 0.0
-        self.waits_since = None              # arrived at a barrier of the group
+        self.waits_since = None              # the cycle when it arrived at a barrier of the group
 
 
 def simulate(chip, steps, waves, waves_of_group):
-    """Cycles in which as many instructions are issued as the waves have in an iteration each, and the share of its time that a wave
-    waits at each of its steps. `steps` are (instruction, cost)."""
+    """The cycles in which each wave issues the instructions of one iteration, on average, and the share of its time that a
+    wave waits at each of its steps. `steps` are (instruction, cost)."""
     warm = 2
     iterations = min(max(8, 6000 // (len(steps) * waves)), 200)
     flock = [Wave(number, number // max(waves_of_group, 1)) for number in range(waves)]
@@ -47,7 +47,7 @@ def simulate(chip, steps, waves, waves_of_group):
             for pipe in cost.issue:
                 if free[pipe] > at:
                     at = free[pipe]
-            # NVIDIA: goes on with the same warp, then the youngest (Huerta et al., arXiv:2503.20481). AMD: the oldest.
+            # NVIDIA: continues with the same warp, then the youngest (Huerta et al., arXiv:2503.20481). AMD: the oldest.
             if best is None or at < best_at or (at == best_at and not amd and best is not last):
                 best, best_at = wave, at
         if best is None:

@@ -1,7 +1,7 @@
 """Runs the integer arithmetic of a wave's lanes through a kernel, to learn trip counts and addresses.
 
 A value is an int (the same for all lanes), a list with one for each lane, or None: not known, because it comes from memory or from
-arithmetic on floats. Machines (amd_lanes.py, sass_lanes.py) know what instructions mean. Where a branch depends on what is not
+arithmetic on floats. Machines (amd_lanes.py, sass_lanes.py) run the instructions. If a branch depends on a value that is not
 known, the walk goes towards the loop, and stays in it.
 """
 import dataclasses
@@ -11,19 +11,19 @@ MASK = 0xFFFFFFFF
 
 @dataclasses.dataclass
 class Addresses:
-    local: list | None = None     # of the active lanes; None for the others
+    local: list | None = None     # of the active lanes; None for the other lanes
     globals: list | None = None
 
 
 @dataclasses.dataclass
 class Trace:
     steps: list          # (index of the instruction, Addresses or None), of one iteration of the loop
-    guessed: int = 0     # branches that depended on what is not known
+    guessed: int = 0     # branches that depended on unknown values
     whole: bool = True   # whether the iteration was run from the loop's start to its end
 
 
 def address_of_argument(at):
-    """What stands in word `at` of a kernel's arguments, which are pointers: buffers lie 256 MiB apart, below 4 GiB."""
+    """Word `at` of a kernel's arguments, which are pointers: buffers are 256 MiB apart, below 4 GiB."""
     return (at // 2 % 15 + 1) << 28 if at % 2 == 0 else 0
 
 
