@@ -118,7 +118,7 @@ int diagnose_machine(const DoctorOptions& options, const Machine& machine, const
   const auto only = ids_of(options.only);
   if (options.self_test || only.contains("device.self_test"))
     facts.set_self_test([] {
-      Doing doing("examining", Doing::Elsewhere::now_and_then);  // minutes, where kernels are compiled
+      Doing doing("examining", Doing::Elsewhere::now_and_then);  // minutes, if kernels are compiled
       return device_self_test(
           [&](const std::string& device, const std::string& what) { doing.say(device, what); });
     });

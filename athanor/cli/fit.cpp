@@ -51,8 +51,8 @@ struct FitResult {
 
 /// The results of steps that were run.
 struct Checked {
-  int64_t peak = 0;                 // of the device's storage
-  std::optional<int64_t> resident;  // on the CPU: what the process grew by
+  int64_t peak = 0;                 // the most in the device's storage
+  std::optional<int64_t> resident;  // on the CPU: the growth of the process
   double seconds = 0;
 };
 

@@ -54,7 +54,7 @@ void add_step_options(CLI::App& command, ModelStepOptions& options, const std::s
 StepExamples examples_of(const ModelStepOptions& options) {
   TrainConfig checked = options.config;
   const bool text = nn::is_language_model(checked.model);
-  if (text) checked.validation = default_config(checked.model).validation;  // of no data
+  if (text) checked.validation = default_config(checked.model).validation;  // valid; there is no data
   checked.validate();
   const auto implausible = [](int64_t extent) { return extent < 1 || extent > largest_extent; };
   if (!options.input.empty() &&

@@ -23,7 +23,7 @@ struct ModelStepOptions : ConfigOptions {
   std::vector<int64_t> input;  // {}: nn::default_input()
   int64_t classes = 0;         // 0: nn::default_classes()
   bool inference = false;
-  /// The fields of TrainConfig that were given. Without "data" there is none.
+  /// The fields of TrainConfig that were given. Without "data", there is no dataset.
   nlohmann::json given = nlohmann::json::object();
 };
 

@@ -32,8 +32,8 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, int64_t& valu
 /// A time, above 0 and at most eleven days.
 CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& value, const std::string& text);
 
-/// Throws Error(usage) if one of these options was given less than 1: inside the program 0 means their
-/// default, which is no number.
+/// Throws Error(usage) if one of these options was given less than 1: inside the program, 0 stands for their
+/// default.
 void at_least_one(const CLI::App& command, std::initializer_list<const char*> options);
 
 }  // namespace athanor::cli

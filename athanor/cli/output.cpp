@@ -50,7 +50,7 @@ int CheckedOutput::sync() {
 int CheckedOutput::finish(int exit_code, int failed) {
   if (flush()) return exit_code;
   if (failure_ == EPIPE && exit_code != 0)
-    return exit_code;  // the reader has left, and the run has ended for it
+    return exit_code;  // the reader has left, and because of that the run has ended
   std::fprintf(stderr, "athanor: error: cannot write to standard output: %s. What was printed is not whole\n",
                std::generic_category().message(failure_).c_str());
   return exit_code == 0 ? failed : exit_code;

@@ -59,7 +59,7 @@ Predicted read_picture(const std::string& file, const ExampleSpec& spec, bool in
   return picture;
 }
 
-/// The same of rows of numbers.
+/// The same for rows of numbers.
 void read_number_rows(const std::string& file, const ExampleSpec& spec, std::vector<Predicted>& rows) {
   try {
     const HostArray all = encode_number_rows(read_npy(file), spec, file);

@@ -23,7 +23,7 @@ bool locale_is_utf8() {
   return false;
 }
 
-// What COLUMNS asks for, if it is a number above 0.
+// The value of COLUMNS, if it is a number above 0.
 std::optional<int> columns_asked() {
   const std::string_view text = environment("COLUMNS");
   int columns = 0;

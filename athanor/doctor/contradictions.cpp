@@ -158,7 +158,7 @@ Contradictions contradictions(const Machine& machine, const PythonEnvironment& e
     const Truth verdict = suits(one, there);
     if (verdict == Truth::yes || !told.insert(one.by->name + " " + one.text).second) continue;
     if (verdict == Truth::unknown || (there.empty() && known_to_conda(machine, environment, one.what.name))) {
-      // Which version a URL leads to is not known.
+      // The version behind a URL is not known.
       if (!one.what.url) result.unknown.push_back(fmt::format("{}: {}", one.by->name, trim(one.text)));
       continue;
     }

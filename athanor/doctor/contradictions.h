@@ -17,7 +17,7 @@ struct Contradiction {
   std::string name;                     // of the required package
   const Distribution* there = nullptr;  // nullptr: not installed
   bool severe = false;                  // a framework cannot work like this
-  std::vector<std::string> others;      // packages for which no version of it suits them and `by`
+  std::vector<std::string> others;      // packages that need other versions of it than `by`
 
   std::string found() const;  // "numpy 2.1.0", or "numpy: -"
 };

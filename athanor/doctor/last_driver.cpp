@@ -34,7 +34,7 @@ std::optional<LastDriver> last_driver_in_log(const Facts& facts) {
 }
 
 // Whether the log means this card: yes if its chip is unknown; otherwise only if all chips are known, and
-// none of them was dropped by the data.
+// the data lists none of them as dropped.
 bool log_means(const Facts& facts, const Gpu& gpu) {
   if (!is_nvidia_without_driver(gpu) || facts.system().wsl) return false;
   if (gpu.arch.empty()) return true;

@@ -43,7 +43,7 @@ std::string base_folder(const Machine& machine, const char* variable, const char
   return home.empty() ? "" : home + usual;
 }
 
-// Whether the owner is neither the user nor root, who may have made it for the user by `sudo`.
+// Whether the owner is neither the user nor root, who may have made it for the user with `sudo`.
 bool is_anothers(const Machine& machine, const std::string& path) {
   const uint32_t owner = machine.status(path).uid;
   return owner != 0 && owner != machine.user().uid;
@@ -73,7 +73,7 @@ bool is_plain_path(std::string_view path) {
 bool is_system_path(std::string_view path) {
   if (!is_plain_path(path)) return true;
   if (std::count(path.begin(), path.end(), '/') < 2) return true;  // "/home", "/tmp", "/data"
-  if (path.starts_with("/.")) return true;                         // "/.cache/athanor", where HOME is "/"
+  if (path.starts_with("/.")) return true;                         // "/.cache/athanor", if HOME is "/"
   for (const std::string_view tree : people_trees)
     if (path.starts_with(tree)) return false;
   return std::any_of(std::begin(system_trees), std::end(system_trees),

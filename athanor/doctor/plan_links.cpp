@@ -41,7 +41,7 @@ Link python_link(const Facts& facts, const Version& python, const std::string& r
   return link;
 }
 
-// Why no version is known: that of Windows' driver may be hidden, as may that of a partly recorded machine.
+// The version may be unknown for Windows' driver, and on a machine of which only some files were recorded.
 Text nvidia_driver_state(const Facts& facts, const Gpus& gpus) {
   if (!facts.nvidia().version.empty()) return {"loaded", "已加载"};
   for (const Gpu* gpu : gpus) {

@@ -21,7 +21,7 @@ using Splits = std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const D
 /// open_dataset() throws; Error(usage) for a name that does not exist.
 Splits open_both_splits(const TrainConfig& config, DataOptions data);
 
-/// What every task's options take from `config`. Throws what Augmentation::parse() throws.
+/// The options that every task takes from `config`. Throws what Augmentation::parse() throws.
 template <class Options>
 Options dataset_options(const TrainConfig& config, const Splits& splits) {
   Options options{.train = splits.first, .test = splits.second, .data_name = config.data};

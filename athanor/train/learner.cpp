@@ -63,7 +63,7 @@ PendingStep Learner::build(const std::vector<BatchPart>& parts) {
                             .precision = precision_,
                             .scaler = scaler_ ? &*scaler_ : nullptr};
   const int64_t made = optimizer_->steps();
-  std::optional<PlanLimitScope> of_first_parts;  // which are computed here
+  std::optional<PlanLimitScope> of_first_parts;  // they are computed here
   if (const CompileOptions& now = compile_options(); parts.size() > 1 && now.memory_limit > 0)
     of_first_parts.emplace(now.memory_limit, now.memory_beside + bytes_beside_parts());
   PendingStep step = training_step(*model_, *optimizer_, parts, options);

@@ -30,9 +30,9 @@ class Learner {
 
   nn::Module& model() { return *model_; }
   const nn::Module& model() const { return *model_; }
-  /// What load_initial_values() says; "" without --init.
+  /// The message of load_initial_values(); "" without --init.
   const std::string& init_note() const { return init_note_; }
-  /// What add_adapters() says; "" without --lora.
+  /// The message of add_adapters(); "" without --lora.
   const std::string& adapter_note() const { return adapter_note_; }
   /// How many numbers are trained.
   int64_t trained_count() const;
@@ -64,7 +64,7 @@ class Learner {
 
   /// The size of what a checkpoint holds.
   uint64_t bytes() const;
-  /// Puts all of it into a checkpoint, or takes it from one. load() throws Error(name|shape|value).
+  /// Puts the whole state into a checkpoint, or takes it from one. load() throws Error(name|shape|value).
   void store(Checkpoint& checkpoint) const;
   void load(const Checkpoint& checkpoint);
 

@@ -9,7 +9,7 @@
 
 namespace athanor {
 
-/// The share of hidden tokens that are named, and perplexity over them.
+/// The share of hidden tokens that are predicted, and perplexity over the hidden tokens.
 class MaskedTextScoring final : public Scoring {
  public:
   /// `context`: tokens in one example.

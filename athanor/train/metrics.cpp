@@ -107,7 +107,7 @@ MetricsSum metrics_sum_from_json(const json& source) {
   MetricsSum sum;
   source.at("loss").get_to(sum.loss);
   source.at("correct").get_to(sum.correct);
-  source.at("pictures").get_to(sum.count);  // so called in older files too
+  source.at("pictures").get_to(sum.count);  // its name in older files
   return sum;
 }
 

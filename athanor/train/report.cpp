@@ -40,7 +40,7 @@ std::string time_text(int64_t seconds) {
   return fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(static_cast<std::time_t>(seconds)));
 }
 
-/// As an image: its style does not mix with that of the page.
+/// The SVG as an image, so that its style does not mix with that of the page.
 std::string svg_picture(const std::string& svg, const std::string& what) {
   return fmt::format("<div class=\"picture\"><img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"></div>\n",
                      escape_xml(what), to_base64(bytes_of(svg)));

@@ -42,7 +42,7 @@ struct StepFacts {
   int64_t kernels = 0, planned_memory_bytes = 0;
 };
 
-/// Tuning that goes on while the run does.
+/// Tuning during a run.
 struct TuningFacts {
   int64_t step = 0;                   // the next one
   std::vector<KernelChange> changes;  // from this step on

@@ -38,7 +38,7 @@ nlohmann::ordered_json to_json(const RunStatus& status);
 /// Throws nlohmann's exceptions for another form.
 RunStatus run_status_from_json(const nlohmann::json& json);
 
-/// What a folder says of the run in it.
+/// A run, as its folder describes it.
 struct RunInfo {
   RunFolder folder;
   std::optional<TrainConfig> config;  // none if it cannot be read: `problem` says why

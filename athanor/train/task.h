@@ -24,7 +24,7 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  /// What a checkpoint says of the data, so that a trained model can be used without it.
+  /// The description of the data in checkpoints, so that a trained model can be used without the data.
   virtual const ExampleSpec& spec() const = 0;
   /// "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   virtual std::string describe() const = 0;

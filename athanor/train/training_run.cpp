@@ -55,7 +55,7 @@ RunEnd TrainingRun::run() {
   const RunTuning::Scope tuning(*tuning_);
   const CheckpointWriter::Scope written(writer_);
   std::error_code ignored;
-  std::filesystem::remove(folder_.summary(), ignored);  // of an earlier end, which this run goes beyond
+  std::filesystem::remove(folder_.summary(), ignored);  // of an earlier end, outdated now
   RunEnd end = RunEnd::finished;
   started_ = std::time(nullptr);
   write_status(RunStateName::running);

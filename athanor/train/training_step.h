@@ -46,7 +46,7 @@ struct StepOptions {
 /// The results of a step, not computed yet. `loss.item()` runs the whole step as one plan: forward, backward
 /// and update.
 struct PendingStep {
-  Tensor loss;  // as Forward has them
+  Tensor loss;  // as in Forward
   Tensor correct;
   // With a scaler:
   Tensor loss_scale = {};  // f32: what the loss was multiplied by

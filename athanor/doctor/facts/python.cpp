@@ -17,7 +17,7 @@ constexpr size_t most_distributions = 4000;
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// The newest "3.11" whose lib/python3.11 has site-packages or the standard library.
+// The newest version, such as "3.11", whose lib/python3.11 has site-packages or the standard library.
 std::string newest_library(const Machine& machine, const std::string& prefix) {
   std::string newest;
   for (const std::string& folder : machine.glob(prefix + "/lib/python3.*")) {

@@ -33,7 +33,7 @@ const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
     if (used.empty() && gpu.without_compiler.empty() &&
         opencl_use(f, gpu).state == OpenclUse::State::impossible && !own_runtime_asked(f, gpu))
       return runtime_not_recorded(gpu);
-  // Without the runtimes' answers in the record, only files tell: detect then calls it unknown.
+  // Without the runtimes' answers in the record, only files show it: detect then reports it as unknown.
   const bool by_files = std::ranges::any_of(used, [](const Gpu& gpu) { return gpu.device.empty(); });
   if (used.empty() && !without_driver.empty()) return fail().seen("devices", counted_titles(without_driver));
   return used.empty()

@@ -38,8 +38,8 @@ struct InstalledRocm {
 /// The newest ROCm in /opt; none if there is none.
 std::optional<InstalledRocm> newest_rocm(const Facts& facts);
 
-/// The newest CUDA with a plugin of JAX that suits the GPUs' and, if it is known, the driver's age; nullptr
-/// if there is none.
+/// The newest CUDA with a plugin of JAX for which the GPUs, and the driver if it is known, are new enough;
+/// nullptr if there is none.
 const Compatibility::JaxCuda* jax_cuda_for(const Facts& facts, const std::vector<const Gpu*>& gpus);
 
 /// A package of DKMS whose module did not build for the running kernel, with {version}.

@@ -52,7 +52,7 @@ const AddProbe secure_boot("kernel.secure_boot", [](const Facts& f) {
     const auto built =
         f.machine().glob("/lib/modules/" + f.system().kernel + "/updates/dkms/" + module + ".ko*");
     if (!gpu->driver.empty() || built.empty() || f.has_module(module)) continue;
-    if (f.machine().kernel_log()) continue;  // which would say so
+    if (f.machine().kernel_log()) continue;  // the log would report it
     return fail().seen("efivars/SecureBoot", "1").seen(built.front(), "not loaded").with("module", module);
   }
   return pass();
