@@ -44,19 +44,22 @@ struct Entry {
   std::optional<size_t> number;  // among those that must be right; none for a guess
 };
 
-// After so many kernels a program ends: Ctrl-C waits for the one that is being compiled.
+// The most kernels of a program: Ctrl-C waits until the program is compiled. An examination is a process of its
+// own and has no limit.
 constexpr size_t most_in_a_program = 8;
 
-// In programs of several kernels, where a device's compiler is quicker with those.
+// Compiles several kernels in one program, if the device's compiler is quicker with that.
 void prepare_together(const std::vector<Entry>& all) {
   std::map<Device, std::vector<const Kernel*>> by_device;
   for (const Entry& entry : all) by_device[entry.of.device].push_back(entry.of.kernel);
-  for (const auto& [device, kernels] : by_device)
-    for (size_t i = 0; i < kernels.size(); i += most_in_a_program) {
+  for (const auto& [device, kernels] : by_device) {
+    const size_t most = examining() ? kernels.size() : most_in_a_program;
+    for (size_t i = 0; i < kernels.size(); i += most) {
       throw_if_interrupted();
-      const auto some = std::span(kernels).subspan(i, std::min(most_in_a_program, kernels.size() - i));
+      const auto some = std::span(kernels).subspan(i, std::min(most, kernels.size() - i));
       backend_of(device).compile_together(device.index, some);
     }
+  }
 }
 
 // A guess may be refused.

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "athanor/base/sqlite.h"
 #include "athanor/kernels/cache.h"
 #include "tests/cli/program_test.h"
 #include "tests/support/expect_error.h"
@@ -37,6 +38,10 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
       {"second", 2e-3, "two candidates", {{"first", 3e-3}, {"second", 2e-3}}, 0.25, 1, "alike", 7});
   here.mark("a device|problem of CacheFiles", "third");
   here.store_binary("binary of CacheFiles", "a device of CacheFiles", "a kernel", std::string("\0code", 5));
+  here.store_part("part of CacheFiles", {"binary of CacheFiles", "a kernel_0"});
+  EXPECT_TRUE(here.has_binary("binary of CacheFiles"));
+  EXPECT_TRUE(here.has_binary("part of CacheFiles"));
+  EXPECT_FALSE(here.has_binary("another kernel of CacheFiles"));
   if (!here.find_winner("a device|problem of CacheFiles")) GTEST_SKIP() << "nothing is remembered here";
   here.export_to(file_);
 
@@ -66,6 +71,13 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
   const std::string again = (folder_ / "again").string();
   ASSERT_EQ(run({"cache", "export", again}).exit_code, 0);
   EXPECT_THAT(run({"cache", "export", again}).err, HasSubstr("there already"));
+  sqlite3* const copy = open_database(again);
+  {
+    SqlStatement part(copy, "SELECT name FROM parts WHERE key=?");
+    ASSERT_TRUE(part.bind_bytes("part of CacheFiles").step());
+    EXPECT_EQ(part.text(0), "a kernel_0");
+  }
+  close_database(copy);
   ASSERT_EQ(run({"cache", "clear"}).exit_code, 0);
   EXPECT_EQ(ours(), json::array());
   ASSERT_EQ(run({"cache", "import", again}).exit_code, 0);

@@ -9,6 +9,7 @@
 #include "athanor/base/memory_hint.h"
 #include "athanor/base/os/child.h"
 #include "athanor/base/os/limits.h"
+#include "athanor/kernels/trust.h"
 
 namespace athanor::gpu {
 namespace {
