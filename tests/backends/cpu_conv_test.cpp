@@ -62,7 +62,7 @@ const std::vector<ConvCase> cases = {
 // Winograd's transforms lose a few bits.
 double conv_tolerance(DType dtype) { return dtype == DType::bf16 ? 2e-2 : 2e-5; }
 
-/// The layouts to test an op in: row-major, and what the backend prefers.
+/// The layouts in which an op is tested: row-major, and the backend's preferred ones.
 std::vector<std::vector<Layout>> layouts_of(const Op& op, const std::vector<TensorType>& inputs,
                                             const TensorType& output, const Attrs& attrs) {
   std::vector<std::vector<Layout>> all = {std::vector<Layout>(inputs.size() + 1)};

@@ -9,7 +9,7 @@
 namespace athanor::testing {
 namespace {
 
-/// [outer, n, inner], in which ops run along the middle axis; row-major or transposed in memory.
+/// Strides of [outer, n, inner] transposed in memory (else row-major). Ops run along the middle axis.
 Ints transposed(const Shape& shape) { return {1, shape[0] * shape[2], shape[0]}; }
 
 TestOperand random_indices(DType dtype, const Shape& shape, int64_t extent, const Ints& strides = {}) {

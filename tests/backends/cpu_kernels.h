@@ -1,4 +1,4 @@
-// What the tests of CPU kernels share: building requests by hand, and running and comparing every candidate.
+// Helpers for tests of CPU kernels: they build requests by hand, and run and compare every candidate.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ inline int64_t offset_of(const OperandDesc& desc, int64_t index) {
   return offset;
 }
 
-/// A value of the given elements. `strides` {}: dense.
+/// An operand with the given elements. `strides` {}: dense.
 inline TestOperand make_value(DType dtype, const Shape& shape, const std::vector<double>& values,
                               Layout layout = {}, const Ints& strides = {}) {
   TestOperand result{
@@ -104,7 +104,7 @@ inline std::vector<double> run_candidate(const Candidate& candidate, std::vector
   buffers.push_back(result.address());
   if (candidate.scratch_bytes > 0) buffers.push_back(aligned);
   const auto& kernel = dynamic_cast<const cpu::CpuKernel&>(*candidate.kernel);
-  for (int launch = 0; launch < 2; ++launch) kernel.run(buffers);  // the first leaves nothing behind
+  for (int launch = 0; launch < 2; ++launch) kernel.run(buffers);  // the first must leave nothing behind
   HostArray host(output.dtype, output.shape);
   const size_t element = size_of(output.dtype);
   for (int64_t i = 0; i < output.shape.size(); ++i)

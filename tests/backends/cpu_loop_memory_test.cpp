@@ -1,4 +1,4 @@
-// What the CPU's fused loops read and write: strides, several outputs, updates in place, results past the
+// The memory accesses of the CPU's fused loops: strides, several outputs, updates in place, results past the
 // caches.
 #include <gtest/gtest.h>
 
@@ -142,7 +142,7 @@ TEST(LoopInPlace, DifferentBuffersAtOneAddress) {
   }
 }
 
-/// y = 2 x, and also x + 1, where results are too large for any cache and are stored past them.
+/// y = 2 x, and also x + 1, with results too large for any cache, which are stored past the caches.
 class LoopLarge : public LoopOnIsa {};
 TEST_P(LoopLarge, ResultsPastTheCaches) {
   constexpr int64_t n = (32 << 17) + 37;  // f64: 32 MiB and a bit

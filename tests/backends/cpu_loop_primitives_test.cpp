@@ -51,7 +51,7 @@ TEST_P(LoopPrimitives, Binary) {
                     Prim::less, Prim::equal, Prim::bit_and, Prim::bit_or, Prim::bit_xor})
     for (DType t : loop_types)
       for (int64_t n : sizes)
-        for (int uniform = 0; uniform < 3; ++uniform) {  // neither, the first or the second broadcast
+        for (int uniform = 0; uniform < 3; ++uniform) {  // broadcast: neither, the first or the second
           const DType out = prim == Prim::less || prim == Prim::equal ? DType::b8 : t;
           Builder b({n});
           const int u = b.load(0, t, {uniform == 1 ? 0 : 1}), v = b.load(1, t, {uniform == 2 ? 0 : 1});
@@ -278,7 +278,7 @@ void expect_ulps(Prim prim, double (*f)(double), float low, float high, double l
   std::uniform_real_distribution<float> flat(low, high);
   for (float& v : x) {
     v = flat(rng);
-    // Half of them spread over the exponents.
+    // Half of the values are spread over the exponents.
     if (rng() & 1) v = std::clamp(v * std::ldexp(1.0F, -static_cast<int>(rng() % 40)), low, high);
   }
   Builder b({n});

@@ -67,7 +67,7 @@ TEST_P(LoopReductions, EveryKindTypeAndShape) {
         const int x = b.load(0, t, dense(space));
         b.store(b.reduce(prim, x, out), 1, out, dense_kept(b.p));
         std::mt19937 rng(11);
-        const bool product = prim == Prim::prod && is_float(t);  // many factors near 1
+        const bool product = prim == Prim::prod && is_float(t);  // factors near 1, because there are many
         check(b.p, memory_for(b.p, rng, product ? 0.99 : -3, product ? 1.01 : 3),
               t == DType::f64 ? 1e-11 : 2e-6 * (product ? 50 : 20));
       }
@@ -111,7 +111,7 @@ TEST_P(LoopReductions, SeveralWithEpilogueAndStores) {
   }
 }
 
-// Sums of products are accumulated without an array of the products; not when the product is needed
+// Sums of products are accumulated without an array of the products, unless the product is also needed
 // elsewhere.
 TEST_P(LoopReductions, SumsOfProducts) {
   for (const auto& [space, reduced] : reductions)
@@ -201,7 +201,7 @@ TEST_P(LoopReductions, ArgmaxOverColumnsAndSeveralAxes) {
     if (std::find(reduced.begin(), reduced.end(), true) == reduced.end()) continue;
     const Ints backwards = first_axis_innermost(space);
     Builder b(space, reduced);
-    const int x = b.op(Prim::floor, DType::f32, b.load(0, DType::f32, backwards));  // many equals
+    const int x = b.op(Prim::floor, DType::f32, b.load(0, DType::f32, backwards));  // many equal values
     b.store(b.reduce(Prim::argmax, x, DType::i64), 1, DType::i64, dense_kept(b.p));
     check(b.p, 0);
   }

@@ -1,4 +1,4 @@
-// The CPU's fused loops as a whole: random programs, and what is simplified before.
+// The CPU's fused loops as a whole: simplification before they run, and random programs.
 #include <gtest/gtest.h>
 
 #include <random>

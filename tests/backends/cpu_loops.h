@@ -1,4 +1,4 @@
-// What tests of the CPU's fused loops share: each program runs on a kernel and on a plain interpreter.
+// Helpers for tests of the CPU's fused loops: each program runs on a kernel and on a plain interpreter.
 #pragma once
 #include <gtest/gtest.h>
 

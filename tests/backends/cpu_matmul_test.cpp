@@ -78,7 +78,7 @@ TEST(CpuMatmul, LargerThanABlock) {
     check({random_value(dtype, {1, 251, 523}, 1), random_value(dtype, {1, 523, 601}, 2)});
 }
 
-// More columns and k than are packed at a time.
+// More columns and a larger k than are packed at a time.
 TEST(CpuMatmul, LargerThanWhatIsPackedAtATime) {
   for (const bool transposed : {false, true}) {
     const int64_t m = 19, k = 2603, n = 531;
@@ -119,7 +119,7 @@ TEST(CpuMatmul, Epilogues) {
         }
 }
 
-// Another list would be tuned again, and a seed would not give the same numbers.
+// A different list would be tuned again, and the same seed would not give the same numbers.
 TEST(CpuMatmul, HasTheSameCandidatesWheneverAsked) {
   const auto dense = [](const Shape& shape) {
     return OperandDesc{DType::f32, shape, {}, contiguous_strides(shape)};
@@ -149,7 +149,7 @@ TEST(CpuMatmul, AnyNumberOfThreads) {
   EXPECT_THROW(set_cpu_threads(-1), std::exception);
 }
 
-// How many threads share the work does not change in which order an element's products are added.
+// The number of threads does not change the order in which an element's products are added.
 TEST(CpuMatmul, ManyThreadsGiveTheSameBits) {
   for (const auto& [b, m, k, n] :
        std::vector<std::array<int64_t, 4>>{{1, 10, 700, 300}, {1, 300, 700, 50}, {8, 40, 300, 60}}) {

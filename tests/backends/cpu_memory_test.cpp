@@ -1,4 +1,4 @@
-// Memory of the CPU: what is freed is used again, and is given back to the system when it would be too much.
+// The CPU's memory: freed blocks are used again, and returned to the system if they would be too much.
 #include "athanor/backends/cpu/memory.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(CpuMemory, ABlockIsUsedAgainInItsSize) {
   EXPECT_NE(other->address(), address);
 }
 
-// So that storage and what is kept are together never more than storage once was.
+// Thus storage and kept blocks together never take more than the storage alone took before.
 TEST(CpuMemory, KeptBlocksMakeWayForANewSize) {
   if (!os::resident()) GTEST_SKIP() << "this system does not say what a process has in RAM";
   cpu::release_kept_memory();

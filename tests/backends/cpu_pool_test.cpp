@@ -49,7 +49,7 @@ std::vector<Layout> layouts_for(const Shape& shape) {
 
 class CpuPool : public ::testing::TestWithParam<DType> {};
 
-// Few different values: windows with equal maxima.
+// Few different values, so that windows have equal maxima.
 TestOperand with_ties(DType dtype, const Shape& shape, Layout layout) {
   auto values = random_values(shape.size(), 5, -3, 3);
   for (double& value : values) value = std::round(value);

@@ -1,4 +1,4 @@
-// lstm, gru and their gradients beside their references, however threads share the work.
+// lstm, gru and their gradients against their references, however the work is divided among threads.
 #include "athanor/base/threads.h"
 #include "cpu_kernels.h"
 
@@ -55,8 +55,8 @@ TEST_P(CpuRecurrent, IsItsReference) {
   }
 }
 
-// Features that fill no vector; few examples, whose features threads share, with one and several blocks of a
-// row; more examples than one thread's tile has rows.
+// Features that fill no vector; few examples, where threads divide the features, with one and several blocks
+// of a row; more examples than the rows of one thread's tile.
 INSTANTIATE_TEST_SUITE_P(Sizes, CpuRecurrent,
                          ::testing::Values(RecurrentSize{5, 3, 21}, RecurrentSize{1, 2, 1},
                                            RecurrentSize{3, 3, 128}, RecurrentSize{1, 2, 288},

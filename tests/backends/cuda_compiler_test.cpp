@@ -1,4 +1,4 @@
-// NVRTC in processes of the program `athanor`, which needs no GPU.
+// NVRTC in processes of the program `athanor`. No GPU is needed.
 #include "athanor/backends/cuda/compiler.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What tests of vendors' libraries share: a device in host memory, and libraries that compute there in place
+// Helpers for tests of vendors' libraries: a device in host memory, and libraries that compute there in place
 // of the vendors' (tests/support/fake_libraries).
 #pragma once
 #include <array>
@@ -13,7 +13,7 @@ inline os::Library fake_library(const std::string& file) {
   return os::Library({std::string(ATHANOR_FAKE_LIBRARIES) + "/" + file});
 }
 
-/// A variable of the environment, while this exists.
+/// Sets an environment variable while this exists.
 class Variable {
  public:
   Variable(std::string name, const std::string& value) : name_(std::move(name)) {
@@ -27,7 +27,7 @@ class Variable {
   std::string name_;
 };
 
-/// The result of a library's kernel that ran twice, on poisoned output and scratch memory.
+/// The result of a library's kernel after two runs, on poisoned output and scratch memory.
 inline std::vector<double> run_library(gpu::GpuDevice& device, const Candidate& candidate,
                                        const std::vector<TestOperand>& inputs, const OperandDesc& output) {
   constexpr size_t margin = 64;
@@ -60,7 +60,7 @@ inline std::vector<double> run_library(gpu::GpuDevice& device, const Candidate& 
   return to_doubles(host);
 }
 
-/// Every kernel of the library for the request, against the op's reference.
+/// Compares every kernel of the library for the request with the op's reference.
 inline void check_library(gpu::GpuDevice& device, gpu::KernelLibrary& library, const KernelRequest& request,
                           const std::vector<TestOperand>& inputs, size_t kernels, double tolerance) {
   std::vector<Run> runs;

@@ -1,5 +1,5 @@
-// The number under which a launch reports a fault is an argument: neither the source, nor the key of the
-// compiled kernel, nor what the tuner remembers depends on which kernels were made before.
+// The number under which a launch reports a fault is an argument of the kernel. Neither the source, nor the
+// key of the compiled kernel, nor the tuner's records depend on which kernels were made before.
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/contest.h"
 #include "athanor/ops/op_case.h"
@@ -50,7 +50,7 @@ TEST(GpuFaultCodes, DoNotChangeKernels) {
   const Made taken = make(device, "take_along"), added = make(device, "scatter_add");
   ASSERT_FALSE(taken.sources.empty());
   EXPECT_NE(taken.fingerprint, added.fingerprint);
-  // In the other order, and after other launches that may fault.
+  // The kernels are made in the other order, and after other launches that may fault.
   EXPECT_EQ(make(device, "scatter_add"), added);
   EXPECT_EQ(make(device, "take_along"), taken);
 }

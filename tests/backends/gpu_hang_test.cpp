@@ -1,4 +1,4 @@
-// A device that does not end its work: the program ends, and says where it was.
+// If a device does not finish its work, the program ends with a message that says where it was.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace {
 class GpuHang : public ::testing::Test {
  protected:
   void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the limit is watched by a thread, which no fork has
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // a thread watches the limit, and fork copies no threads
     setenv("ATHANOR_WAIT_LIMIT", "0.3", 1);
     auto made = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90");
     driver = made.get();
@@ -35,7 +35,7 @@ class GpuHang : public ::testing::Test {
   std::unique_ptr<gpu::GpuDevice> device;
 };
 
-// Numbers of seconds stand for what is measured there.
+// Any number of seconds may be in place of the measured one.
 const char* const message =
     "athanor: error: .* has not ended its work for 0.3 s, in plan step 3 \\(conv2d in layer1\\) or one of "
     "the "

@@ -1,4 +1,4 @@
-// Faults of kernels that a device reports after later work was given to it.
+// Kernel faults that a device reports after it was given later work.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ class GpuLateFault : public ::testing::Test {
     device = std::make_unique<gpu::GpuDevice>(std::move(made));
   }
 
-  /// A launch that may fault; with an index that is out of range, it does.
+  /// A launch that may fault. It does if `index` is out of range.
   void launch(int number, int32_t index = 0) {
     const TestSite site("plan step " + std::to_string(number) + " (take_along)");
     const gpu::Faults::Report report = device->faults.expect({"take_along", 8}, &site);
@@ -36,7 +36,7 @@ class GpuLateFault : public ::testing::Test {
   std::unique_ptr<gpu::GpuDevice> device;
 };
 
-// A trainer reads a loss while the next steps are under way. A language model's step has launches that may
+// A trainer reads a loss while the next steps are running. A language model's step has launches that may
 // fault.
 TEST_F(GpuLateFault, AWaitForAnEventWaitsForNothingElse) {
   launch(1);
@@ -57,7 +57,7 @@ TEST_F(GpuLateFault, AWaitReportsTheFaultsBeforeIt) {
                {"plan step 2 (take_along)", "index 9 is outside an axis of extent 8", "net.cpp:12"},
                [&] { second->wait(); });
   first->wait();
-  device->kernels().finish();  // each is reported once
+  device->kernels().finish();  // each fault is reported once
   launch(4, 11);
   expect_error(ErrorCode::value, {"plan step 4", "index 11"}, [&] { device->kernels().finish(); });
 }
@@ -70,7 +70,7 @@ TEST_F(GpuLateFault, ALateFaultIsNotOneOfAnEarlierWait) {
   expect_error(ErrorCode::value, {"plan step 2"}, [&] { device->kernels().finish(); });
 }
 
-// CUDA gives the error of a kernel to whichever call comes next.
+// CUDA reports a kernel's error from whichever call comes next.
 TEST_F(GpuLateFault, ACallThatReportsEarlierWorkNamesItsSteps) {
   driver->failed = true;
   expect_error(ErrorCode::device,

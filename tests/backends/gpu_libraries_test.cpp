@@ -1,4 +1,4 @@
-// Libraries of kernels as candidates: how they are found, asked, given operands and left out.
+// Kernel libraries as candidates: how they are found, asked, given operands and left out.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ gpu::GpuDevice& make_device(GpuTarget target, int release, const std::string& ar
   return *all.emplace_back(std::make_unique<gpu::GpuDevice>(std::move(driver)));
 }
 
-/// A library of products, which stands in for the one of this name.
+/// A stand-in for the library of matrix products with this name.
 std::unique_ptr<gpu::KernelLibrary> product_library(const std::string& name) {
   static const gpu::BlasLtApi cublas = cuda::read_cublas_lt(testing::fake_library("libcublasLt.so.12"));
   static const gpu::BlasLtApi hipblas = hip::read_hipblas_lt(testing::fake_library("libhipblaslt.so.0"));
@@ -83,7 +83,7 @@ TEST_P(LibraryProducts, OfBatches) {
   check({view(DType::f32, {4, 5, 7}, 1), view(DType::f32, {4, 7, 3}, 2)}, {4, 5, 3});
   check({view(DType::f32, {4, 5, 7}, 1), view(DType::f32, {4, 7, 3}, 2, {0, 3, 1})}, {4, 5, 3});
   check({view(DType::f32, {4, 5, 7}, 1, {0, 7, 1}), view(DType::f32, {4, 7, 3}, 2)}, {4, 5, 3});
-  // Attention's heads, which lie beside each other.
+  // The heads of attention, which are adjacent in memory.
   check({view(DType::f32, {4, 5, 8}, 1, {8, 32, 1}), view(DType::f32, {4, 8, 6}, 2, {8, 1, 32})}, {4, 5, 6});
 }
 
@@ -112,7 +112,7 @@ TEST_P(LibraryProducts, OfOtherStridesAndDTypesAreLeft) {
   check({view(DType::i32, {1, 5, 7}, 1), view(DType::i32, {1, 7, 3}, 2)}, {1, 5, 3}, {}, false);
 }
 
-/// A library of convolutions.
+/// A stand-in for the library of convolutions with this name.
 std::unique_ptr<gpu::KernelLibrary> conv_library(const std::string& name) {
   static const cuda::CudnnApi cudnn = cuda::read_cudnn(testing::fake_library("libcudnn.so.9"));
   static const hip::MiopenApi miopen = hip::read_miopen(testing::fake_library("libMIOpen.so.1"));
@@ -267,7 +267,7 @@ TEST_F(BlasLt, ALibraryThatIsOldOrBrokenIsRefused) {
             "cuBLASLt cannot be used with this device (status 1)");
 }
 
-// Other threads may be reading.
+// Later registration is refused, because other threads may be reading.
 TEST(GpuLibraries, AreRegisteredWhileTheProgramStartsOnly) {
   std::vector<TestOperand> inputs{view(DType::f32, {1, 4, 4}, 1), view(DType::f32, {1, 4, 4}, 2)};
   (void)make_device(GpuTarget::cuda, 12, "sm_86")
@@ -278,7 +278,7 @@ TEST(GpuLibraries, AreRegisteredWhileTheProgramStartsOnly) {
 }
 
 TEST(GpuLibraries, AMissingOneIsToldOnceAndLeftOut) {
-  // No release of CUDA 10 is known.
+  // Athanor knows no library release for CUDA 10.
   gpu::GpuDevice& device = make_device(GpuTarget::cuda, 10, "sm_70");
   const std::vector<TestOperand> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
   KernelRequest request = testing::request_of("batch_matmul", {}, inputs, {1, 5, 3});
@@ -291,7 +291,7 @@ TEST(GpuLibraries, AMissingOneIsToldOnceAndLeftOut) {
 }
 
 TEST(GpuLibraries, WhatTheyDoNotOfferIsToldWithTheReason) {
-  const auto loaded = testing::fake_library("libcudnn.so.9");  // which the dynamic linker takes for its name
+  const auto loaded = testing::fake_library("libcudnn.so.9");  // now the dynamic linker finds it by this name
   gpu::GpuDevice& device = make_device(GpuTarget::cuda, 12, "sm_86");
   const std::vector<TestOperand> images = {view(DType::f32, {2, 3, 5, 4}, 1),
                                            view(DType::f32, {4, 3, 3, 3}, 2)};
@@ -350,7 +350,7 @@ TEST(GpuLibraries, DetectListsThemFromFilesAndSaysWhatBringsTheOthers) {
   EXPECT_EQ(devices[1].find("libraries"), nullptr) << "it cannot be used";
 }
 
-/// Problems whose epilogues no library knows.
+/// Problems with epilogues that no library can compute.
 std::vector<std::pair<KernelRequest, std::vector<TestOperand>>> problems_with_epilogues(DType dtype) {
   std::vector<std::pair<KernelRequest, std::vector<TestOperand>>> all;
   const auto add = [&](const char* op, const Attrs& attrs, const Shape& a, const Shape& b,
@@ -372,7 +372,7 @@ TEST(GpuLibraries, AnEpilogueIsComputedByALoopBehindAKernelThatDoesNotKnowIt) {
         gpu::GpuDevice& device = gpu::gpu_device(info.device);
         Backend& backend = backend_of(info.device);
         std::vector<testing::Run> runs;
-        // Our own stand for a library's.
+        // Our own kernels take the place of a library's.
         for (const Candidate& one : backend.candidates(info.device.index, without_epilogue(request))) {
           const Candidate both =
               finish_by_loop(one, backend.loop_kernel(info.device.index, request.epilogue), request);
@@ -385,8 +385,8 @@ TEST(GpuLibraries, AnEpilogueIsComputedByALoopBehindAKernelThatDoesNotKnowIt) {
       }
 }
 
-// With a backend whose memory is a (virtual) GPU's: tools/virtual-gpus, part "libraries", puts the libraries
-// above into the way of the dynamic linker.
+// Runs on a backend whose memory is a (virtual) GPU's: tools/virtual-gpus, part "libraries", makes the
+// dynamic linker find the libraries above.
 TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
   ATHANOR_NEEDS_GPU();
   if (std::getenv("ATHANOR_STAND_INS") == nullptr) GTEST_SKIP() << "tools/virtual-gpus sets them up";
@@ -407,7 +407,7 @@ TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
         runs.push_back({candidate.name, testing::run_library(device, candidate, inputs, request.output())});
       }
       testing::expect_all_near(runs, testing::reference_of(request, inputs), 2e-6, request.key());
-      // Behind our first guess, which deterministic runs take.
+      // The library's kernel comes after our own first guess, which deterministic runs take.
       EXPECT_EQ(backend_of(info.device).candidates(info.device.index, request).at(1).name,
                 candidates[0].name);
     }

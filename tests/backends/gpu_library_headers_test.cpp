@@ -1,4 +1,4 @@
-// Our declarations of vendors' libraries against their own headers, where these are installed
+// Compares our declarations of vendors' libraries with the vendors' headers, if these are installed
 // (tests/CMakeLists.txt looks for them).
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@
 namespace athanor {
 namespace {
 
-// The stand-ins have all functions, so that the tables are complete.
+// The stand-ins have all functions, so the tables are complete.
 [[maybe_unused]] os::Library stand_in(const std::string& file) {
   return os::Library({std::string(ATHANOR_FAKE_LIBRARIES) + "/" + file});
 }

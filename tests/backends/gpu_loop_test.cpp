@@ -1,4 +1,4 @@
-// Generated loops on GPU devices against a plain interpreter, in the shapes that suit a CPU and those for
+// Generated loops on GPU devices against a plain interpreter, in shapes for a CPU and in shapes for
 // GPUs.
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/kernel.h"
@@ -8,7 +8,7 @@
 namespace athanor::testing {
 namespace {
 
-/// Runs a candidate on copies of the memory on a device, and brings them back.
+/// Runs a candidate on a device with copies of the memory, and returns the copies.
 Memory run_on(gpu::GpuDevice& device, const GpuCandidate& generated, const Memory& start) {
   const Candidate candidate = gpu::make_candidate(device, generated, {});
   std::vector<std::shared_ptr<Storage>> storage;
@@ -33,7 +33,7 @@ void check_on(gpu::GpuDevice& device, const LoopProgram& program, const Memory& 
   reference::Interpreter(program, want.addresses()).run();
   GpuTraits gpu = device.facts().traits;
   gpu.grain = other_grain(gpu.grain);
-  gpu.max_group_size = std::min<int64_t>(48, gpu.max_group_size);  // some have 384: no power of two
+  gpu.max_group_size = std::min<int64_t>(48, gpu.max_group_size);  // some have 384: not a power of two
   gpu.compute_units = 4;
   for (const GpuTraits& traits : {device.facts().traits, gpu})
     for (const GpuCandidate& candidate : gpu_loop_candidates(program, traits)) {
@@ -45,7 +45,7 @@ void check_on(gpu::GpuDevice& device, const LoopProgram& program, const Memory& 
     }
 }
 
-/// As for a GPU that moves vectors, however few items are left.
+/// The traits of a GPU that moves vectors, even if few items are left.
 GpuTraits with_vectors(GpuTraits traits) {
   static const Grain grain = [] {
     Grain fine = fine_grain;
@@ -57,7 +57,7 @@ GpuTraits with_vectors(GpuTraits traits) {
   return traits;
 }
 
-/// `width`: the elements of an item; 1 where it cannot move any together.
+/// `width`: the elements that an item moves together; 1 if it cannot move several.
 void check_vectors(const LoopProgram& program, int64_t width, double tolerance = 2e-4, double low = -2,
                    double high = 2) {
   std::mt19937 rng(11);
@@ -134,7 +134,7 @@ TEST(GpuLoops, VectorsOfEveryDtype) {
       {DType::i8, DType::i8, 16},         {DType::u8, DType::u8, 16},   {DType::b8, DType::b8, 16}};
   for (const Case& one : cases) {
     SCOPED_TRACE(std::string(to_string(one.from)) + " to " + std::string(to_string(one.to)));
-    Builder b({1003});  // the last vector is cut off
+    Builder b({1003});  // the last vector is incomplete
     b.store(b.load(0, one.from, {1}), 1, one.to, {1});
     check_vectors(b.p, one.width, 0, is_float(one.from) ? -2 : 0, is_float(one.from) ? 2 : 100);
     if (HasFailure()) return;
@@ -154,7 +154,7 @@ TEST(GpuLoops, VectorsOfDifferentDtypesAndBroadcasts) {
   check_vectors(b.p, 4);
 }
 
-// A classifier's rows are odd: each begins elsewhere in a vector, and its last vector ends in the next row.
+// A classifier's rows are odd: each starts elsewhere in a vector, and its last vector ends in the next row.
 TEST(GpuLoops, VectorsOfOddRows) {
   ATHANOR_NEEDS_GPU();
   for (const int64_t offset : {0, 3}) {
@@ -163,11 +163,11 @@ TEST(GpuLoops, VectorsOfOddRows) {
     b.store(b.op(Prim::sub, DType::f32, x, row), 2, DType::bf16, {1029, 1}, offset);
     check_vectors(b.p, 8);
   }
-  Builder backwards({9, 1029});  // rows in turn from the last one
+  Builder backwards({9, 1029});  // rows from the last to the first
   const int x = backwards.load(0, DType::bf16, {-1029, 1}, 8 * 1029);
   backwards.store(x, 1, DType::bf16, {-1029, 1}, 8 * 1029 + 16);
   check_vectors(backwards.p, 8);
-  Builder few({50, 49});  // each row would cut off too many
+  Builder few({50, 49});  // too much of each row would be cut off
   few.store(few.op(Prim::add, DType::f32, few.load(0, DType::f32, {49, 1}), few.load(1, DType::f32, {1, 0})),
             2, DType::f32, {49, 1});
   check_vectors(few.p, 1);
@@ -183,7 +183,7 @@ TEST(GpuLoops, VectorsWhereOperandsBeginElsewhere) {
     b.store(b.load(0, DType::bf16, {1}, one.x), 1, DType::bf16, {1}, one.y);
     check_vectors(b.p, one.width);
   }
-  Builder padded({6, 128});  // rows of 132: half a vector of 8 is left of each
+  Builder padded({6, 128});  // rows of 132: each leaves half a vector of 8
   padded.store(padded.load(0, DType::bf16, {132, 1}), 1, DType::bf16, {128, 1});
   check_vectors(padded.p, 4);
 }
@@ -196,7 +196,7 @@ TEST(GpuLoops, VectorsBesideOtherStrides) {
   b.store_in_body(sum, 3, DType::f32, {2});
   b.store_in_body(b.op(Prim::mul, DType::f32, sum, every), 4, DType::f32, {1});
   check_vectors(b.p, 4);
-  Builder far({64, 64});  // transposed: each element lies in another line
+  Builder far({64, 64});  // transposed: each element is in another cache line
   far.store(far.load(0, DType::f32, {1, 64}), 1, DType::f32, {64, 1});
   check_vectors(far.p, 1);
 }
@@ -219,7 +219,7 @@ TEST(GpuLoops, VectorsOfReducedRows) {
       SCOPED_TRACE(one.space.front());
       Builder b(one.space, one.reduced);
       const int x = b.load(0, DType::bf16, dense(one.space), one.offset);
-      if (prim == Prim::sum && one.offset % one.width == 0)  // else both would begin at different places
+      if (prim == Prim::sum && one.offset % one.width == 0)  // otherwise both would start elsewhere
         b.store_in_body(b.op(Prim::abs, DType::f32, x), 2, DType::bf16, dense(one.space));
       const DType type = prim == Prim::sum ? DType::f32 : DType::i64;
       b.store(b.reduce(prim, x, type), 1, type, dense_kept(b.p));
@@ -237,7 +237,7 @@ TEST(GpuLoops, VectorsInPlace) {
   check_vectors(b.p, 4);
 }
 
-// All codes to f32, and f32 of all magnitudes and near all codes to the nearest.
+// Converts all codes to f32, and to the nearest code f32 values of all magnitudes and near all codes.
 template <class F8>
 void check_floats_of_eight_bits() {
   constexpr DType type = dtype_of<F8>;
@@ -248,7 +248,7 @@ void check_floats_of_eight_bits() {
     codes[static_cast<size_t>(code)].bits = static_cast<uint8_t>(code);
     const auto value = static_cast<float>(codes[static_cast<size_t>(code)]);
     if (!std::isfinite(value)) continue;
-    // A tie with the next, where there is a next, and the numbers around it.
+    // The tie with the next code, if there is one, and the numbers around it.
     const auto next = static_cast<double>(std::nextafterf(std::abs(value), 1e9F)) - std::abs(value);
     for (const double step : {next, 0x1p-17, 0x1p-10})
       for (const float near : {value, std::nextafterf(value, 0.0F), std::nextafterf(value, 1e9F)})
@@ -302,7 +302,7 @@ TEST(GpuLoops, ReductionsOfEveryKindShapeAndSplit) {
     Ints space;
     std::vector<bool> reduced;
   };
-  // Rows, columns, both between others, everything at once (split into parts), one element, nothing.
+  // Reduced rows, columns, both among others, everything at once (split into parts), one element, nothing.
   const Case cases[] = {{{37, 129}, {false, true}},        {{129, 37}, {true, false}},
                         {{3, 50, 7}, {true, false, true}}, {{70001}, {true}},
                         {{20000, 3}, {true, false}},       {{1, 5}, {false, true}},
@@ -310,7 +310,7 @@ TEST(GpuLoops, ReductionsOfEveryKindShapeAndSplit) {
   for (const Case& one : cases)
     for (const Prim prim : {Prim::sum, Prim::prod, Prim::reduce_max, Prim::reduce_min})
       for (const DType type : {DType::f32, DType::i32}) {
-        // Every kind in two shapes, every shape as a sum: each is a kernel to compile.
+        // Every kind in two shapes, and sums in every shape, because each is a kernel to compile.
         if (&one > &cases[1] && (prim != Prim::sum || type != DType::f32)) continue;
         Builder b(one.space, one.reduced);
         const int x = b.load(0, type, dense(one.space));
@@ -321,8 +321,8 @@ TEST(GpuLoops, ReductionsOfEveryKindShapeAndSplit) {
       }
 }
 
-// Columns that are too few for a GPU, in groups of which the last has items without a column. The body may
-// store where it has loaded, so each element is to be computed once.
+// Too few columns for a GPU, in groups; in the last group, some items have no column. The body may store
+// where it has loaded, so each element must be computed once.
 TEST(GpuLoops, ItemsShareColumns) {
   ATHANOR_NEEDS_GPU();
   struct Case {
@@ -337,7 +337,7 @@ TEST(GpuLoops, ItemsShareColumns) {
     for (const Prim prim : {Prim::sum, Prim::argmax}) {
       Builder b(one.space, one.reduced);
       const int x = b.load(0, DType::f32, dense(one.space));
-      const int y = b.op(Prim::floor, DType::f32, b.op(Prim::add, DType::f32, x, x));  // many equals
+      const int y = b.op(Prim::floor, DType::f32, b.op(Prim::add, DType::f32, x, x));  // many equal values
       b.store_in_body(y, 0, DType::f32, dense(one.space));
       const DType type = prim == Prim::sum ? DType::f32 : DType::i64;
       b.store(b.reduce(prim, y, type), 1, type, dense_kept(b.p));
@@ -374,7 +374,7 @@ TEST(GpuLoops, ArgmaxTakesTheFirstOfEqualsAndNan) {
     Memory start = memory_for(b.p, rng);
     auto* values = reinterpret_cast<float*>(start.data[0].data());
     const auto n = static_cast<size_t>(space[0] * space[1]);
-    for (size_t i = 0; i < n; ++i) values[i] = std::floor(values[i]);  // many equals
+    for (size_t i = 0; i < n; ++i) values[i] = std::floor(values[i]);  // many equal values
     values[n / 2] = std::nanf("");
     for (const DeviceInfo& info : gpu_devices()) {
       check_on(gpu::gpu_device(info.device), b.p, start, 0);
@@ -391,9 +391,9 @@ TEST(GpuLoops, RandomNumbersAreTheHosts) {
   check_everywhere(b.p, 0, -1e9, 1e9);
 }
 
-// x' = x + k a, with one k for all.
+// x' = x + k a, with the same k for all elements.
 LoopProgram scaled_sum(int64_t extent, DType type) {
-  const bool single = extent == 0;  // no dimension at all
+  const bool single = extent == 0;  // a loop without dimensions
   const Ints along = single ? Ints{} : Ints{1}, fixed = single ? Ints{} : Ints{0};
   Builder b(single ? Ints{} : Ints{extent});
   const int x = b.load(0, type, along), a = b.load(1, type, along), k = b.load(2, DType::f32, fixed, 3);
@@ -411,7 +411,7 @@ TEST(GpuLoops, ManyInOneLaunchAreThoseOneByOne) {
     for (const int64_t extent : {0, 70001, 1, 3, 17, 256, 1000, 4097, 129}) {
       LoopProgram p = scaled_sum(extent, type);
       Memory own = memory_for(p, rng);
-      // Buffers are numbered together, and the third is everyone's k.
+      // Buffers are numbered across all programs, and the third one (k) is shared.
       std::vector<int> number;
       for (size_t b = 0; b < own.data.size(); ++b) {
         const bool shared = b == 2 && !programs.empty();

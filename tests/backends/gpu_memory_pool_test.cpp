@@ -1,4 +1,4 @@
-// The pool of freed GPU memory: what it keeps, when it lets go, and what it says when there is no more.
+// The pool of freed GPU memory: what it keeps, when it frees that, and its message when memory runs out.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -21,12 +21,12 @@ class GpuMemoryPool : public ::testing::Test {
     auto made = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90");
     driver_ = made.get();
     device_ = std::make_unique<gpu::GpuDevice>(std::move(made));
-    device_->driver();  // opened, with what that takes
+    device_->driver();  // opens the driver, which takes some memory
     before_ = driver_->held();
   }
   size_t held() const { return driver_->held() - before_; }
   gpu::Pool& pool() { return device_->pool; }
-  /// Fills the pool: blocks of so many bytes, taken and given back.
+  /// Fills the pool: takes blocks of these sizes and gives them back.
   void keep(std::initializer_list<size_t> sizes) {
     std::vector<gpu::Pool::Block> blocks;
     for (const size_t size : sizes) blocks.push_back(pool().take(size));
@@ -75,12 +75,12 @@ TEST_F(GpuMemoryPool, KeepsHalfAGibibyteAtMost) {
   EXPECT_EQ(held(), 0);
 }
 
-// Nothing is counted as Storage here, so all of the limit is left for what is kept and asked for.
+// Nothing here is counted as Storage, so the whole limit is left for kept and requested blocks.
 TEST_F(GpuMemoryPool, KeepsNoMoreThanALimitLeaves) {
   const MemoryLimit limit(device_->id(), memory_use(device_->id()).current + 8 * mib);
   keep({5 * mib});
   EXPECT_EQ(held(), 5 * mib);
-  const gpu::Pool::Block block = pool().take(4 * mib);  // beside what is kept it would be too much
+  const gpu::Pool::Block block = pool().take(4 * mib);  // with the kept block, it would be too much
   EXPECT_EQ(held(), block.bytes);
   keep({5 * mib, 4 * mib});
   EXPECT_EQ(held(), block.bytes) << "more than the limit was given back";

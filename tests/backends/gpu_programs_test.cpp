@@ -1,4 +1,4 @@
-// Programs on a GPU: what no kernel holds any more is unloaded, and loaded again when it is asked for.
+// Programs on a GPU: a program that no kernel holds is unloaded, and loaded again when it is needed.
 #include "athanor/backends/gpu/program.h"
 
 #include <fmt/format.h>
@@ -51,11 +51,11 @@ TEST(GpuPrograms, AreUnloadedWhenNothingHoldsThem) {
   EXPECT_TRUE(program.expired());
   kernel = gpu_access(device)->make(doubling()).kernel;
   kernel->enqueue(queue_of(device), buffers);
-  queue_of(device).finish();  // which x does not wait for
+  queue_of(device).finish();  // reading x does not wait for this kernel
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{4, 8, 12, 16}));
 }
 
-// Kernels that no earlier run left in a cache.
+// Kernels that are in no cache of an earlier run.
 std::vector<GpuCandidate> fresh_kernels(size_t count) {
   std::vector<GpuCandidate> all;
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();

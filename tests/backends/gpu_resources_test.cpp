@@ -1,4 +1,4 @@
-// What drivers say of compiled kernels.
+// What drivers report about compiled kernels.
 #include <fmt/format.h>
 
 #include <array>
@@ -53,8 +53,8 @@ TEST(GpuResources, DriversTellAKernelsRegistersLocalMemoryAndWaves) {
   }
 }
 
-// Items write the first and the last numbers of all the local memory that a group can have, and read what
-// their neighbours wrote.
+// Items write the first and the last words of all the local memory that a group can have, and read the words
+// of their neighbours.
 GpuCandidate kernel_with_all_local_memory(int64_t bytes) {
   GpuLaunch launch;
   launch.name = "far_apart";

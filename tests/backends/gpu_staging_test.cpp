@@ -1,4 +1,4 @@
-// Uploads through pinned memory: pieces, their order, and what lies beside them.
+// Uploads through pinned memory: their pieces, the order of these, and the memory beside them.
 #include <numeric>
 
 #include "athanor/backends/gpu/backend.h"
@@ -24,7 +24,7 @@ TEST(GpuStaging, UploadsAnySizeAndNothingBesideIt) {
       device.uploads().wait(storage->ready());
       device.staging.upload(device.uploads(), {memory, before}, source.data(), count);
       std::ranges::copy(source, want.begin() + before);
-      std::ranges::fill(source, uint8_t{0});  // it has been read
+      std::ranges::fill(source, uint8_t{0});  // the upload has already read it
       device.uploads().finish();
       storage->read(got.data(), 0, got.size());
       EXPECT_TRUE(got == want) << info.name << ", " << count << " bytes";

@@ -1,4 +1,4 @@
-// What HIP calls a device is believed if the version that it tells apart from that agrees.
+// HIP's name of a device is believed only if the version, which HIP reports separately, agrees.
 #include <gtest/gtest.h>
 
 #include "athanor/backends/hip/library.h"
@@ -15,7 +15,7 @@ TEST(HipTarget, HasTheVersionOfItsName) {
   EXPECT_TRUE(is_of_version("gfx1201", 12, 0));
 }
 
-// What stands where the name is expected in another layout of the structure, or the name of another device.
+// The name may be another device's, or other bytes, if the runtime's structure has another layout.
 TEST(HipTarget, HasNoOther) {
   EXPECT_FALSE(is_of_version("gfx1100", 10, 3));
   EXPECT_FALSE(is_of_version("gfx1100", 1, 1));

@@ -1,5 +1,5 @@
-// With ATHANOR_TEST_AVX2 this program's kernels use no more than AVX2, so that a newer processor tests that
-// code too. ctest runs the CPU's tests once more so, with oneDNN limited in the same way.
+// With ATHANOR_TEST_AVX2 this program's kernels use at most AVX2, so that a newer processor tests that code
+// too. ctest runs the CPU's tests a second time like this, with oneDNN limited in the same way.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -99,8 +99,8 @@ inline Ints dense_kept(const LoopProgram& p) {
   return strides;
 }
 
-/// The memory that a program touches. Each buffer has exactly the bytes that its operands reach, so that the
-/// sanitizers see accesses beyond them.
+/// The memory that a program accesses. Each buffer has exactly the bytes that its operands reach, so the
+/// sanitizers report accesses beyond them.
 struct Memory {
   std::vector<std::vector<std::byte>> data;
   std::vector<void*> addresses() {

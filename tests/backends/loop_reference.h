@@ -13,8 +13,8 @@
 namespace athanor::reference {
 
 struct Value {
-  double f = 0;   // of float types
-  int64_t i = 0;  // of the others
+  double f = 0;   // the value of a float type
+  int64_t i = 0;  // the value of any other type
 };
 
 inline int64_t wrap(DType t, int64_t v) {
@@ -175,7 +175,7 @@ inline Value apply(Prim p, DType in, DType out, Value a, Value b, Value c) {
 /// The running result of one reduction. Floats are in f64.
 struct Accumulator {
   Value v;
-  int64_t best = -1;  // of argmax
+  int64_t best = -1;  // the index that argmax returns
   int64_t seen = 0;
   void add(Prim p, DType t, Value x, int64_t index) {
     const bool fl = is_float(t), first = seen++ == 0;
@@ -249,7 +249,7 @@ class Interpreter {
         ++reduced_index;
       });
       if (p_.reductions.empty()) return;
-      std::vector<Value> regs;  // of the body, at index 0 of the reduced dimensions
+      std::vector<Value> regs;  // the body's registers at index 0 of the reduced dimensions
       if (p_.iterations() > 0)
         steps(p_.body, index, regs);
       else

@@ -1,4 +1,4 @@
-// The local memory that a launch says it takes is what the compiled kernel takes.
+// The local memory that a launch declares is what the compiled kernel takes.
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/opencl/driver.h"
 #include "athanor/base/os/library.h"
@@ -58,7 +58,7 @@ TEST(OpenClLocalMemory, IsWhatLaunchesSay) {
       for (const GpuLaunch& launch : candidate.launches) {
         EXPECT_LE(launch.local_bytes, traits.local_bytes) << candidate.name;
         if (launch.local_bytes > 0 ? with_local_memory++ % 3 != 0 : launch.name != "reduce")
-          continue;  // compiling takes long
+          continue;  // compiling is slow
         const std::string source = render(launch, GpuTarget::opencl);
         const char* text = source.c_str();
         cl_int code = CL_SUCCESS;

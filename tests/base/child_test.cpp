@@ -121,7 +121,7 @@ TEST(Child, SaysHowFarItIs) {
   EXPECT_THAT(heard, ElementsAre("one", "", "three"));
 }
 
-// The time counts from its last word.
+// The time limit counts from the child's last message.
 TEST(Child, MayTakeLongAsLongAsItSpeaks) {
   const auto answer = Child([](const Say& say) {
                         for (int i = 0; i < 8; ++i) {
@@ -140,7 +140,7 @@ TEST(Child, MayTakeLongAsLongAsItSpeaks) {
   EXPECT_TRUE(silent.late);
 }
 
-// Interrupting the program at a terminal ends it alone: its children must not go on.
+// A program that is killed cannot end its children, but they must not go on.
 TEST(Child, EndsWithItsParent) {
   std::array<int, 2> alive{};
   ASSERT_EQ(pipe(alive.data()), 0);
@@ -156,7 +156,7 @@ TEST(Child, EndsWithItsParent) {
   close(alive[1]);
   waitpid(parent, nullptr, 0);
   pollfd end{alive[0], POLLIN, 0};
-  EXPECT_EQ(poll(&end, 1, 10'000), 1);  // the last that held the other end is gone
+  EXPECT_EQ(poll(&end, 1, 10'000), 1);  // no process holds the other end any more
   close(alive[0]);
 }
 

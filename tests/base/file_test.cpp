@@ -25,7 +25,7 @@ size_t files_in(const fs::path& folder) {
   return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-/// Lets files grow to `bytes` only, while it lives.
+/// Limits the size of files to `bytes` while it exists.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -65,7 +65,7 @@ TEST(File, WhatMayNeverEndIsNotRead) {
   EXPECT_EQ(read_text_file(folder / "f", 5), "12345");
   expect_error(ErrorCode::value, {"longer than 4 B", (folder / "f").string()},
                [&] { read_text_file(folder / "f", 4); });
-  fs::resize_file(folder / "f", uintmax_t{1} << 42);  // of nothing: it takes no room
+  fs::resize_file(folder / "f", uintmax_t{1} << 42);  // a sparse file: it takes no space on the disk
   expect_error(ErrorCode::out_of_memory, {"memory", (folder / "f").string()},
                [&] { read_file(folder / "f"); });
 }
@@ -79,7 +79,7 @@ TEST(File, PipesAreReadUpToTheLimit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       try {
         write_file_atomically(pipe, std::string(bytes, 'x'));
-      } catch (const Error&) {  // the reader had enough
+      } catch (const Error&) {  // the reader has closed the pipe
       }
     });
   };
@@ -169,7 +169,7 @@ TEST(File, AKilledWriterLeavesTheOldContentOrTheNew) {
     const std::string content = read_text_file(folder / "f");
     EXPECT_TRUE(content == "old" || content == std::string(1 << 20, content[0]));
   }
-  write_file_atomically(folder / "f", "after");  // takes over what the killed writer left
+  write_file_atomically(folder / "f", "after");  // replaces what the killed writer left
   EXPECT_EQ(files_in(folder.path()), 1);
 }
 

@@ -31,7 +31,7 @@ TEST(InThreads, CallsEachOnceInSoManyThreads) {
   in_threads(0, 4, [](size_t) { FAIL(); });
 }
 
-// Each waits for the other.
+// Each call waits for the other.
 TEST(InThreads, CallsAtTheSameTime) {
   std::atomic<int> here{0}, met{0};
   in_threads(2, 2, [&](size_t) {

@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-// A step that hangs, such as in a driver, never looks whether somebody asked to stop.
+// A step that hangs, for example in a driver, never checks for a request to stop.
 TEST(InterruptDeathTest, ASecondSignalEndsWhatHangs) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto hang_after = [](int first, int second, int pause_ms = 20) {
@@ -27,7 +27,7 @@ TEST(InterruptDeathTest, ASecondSignalEndsWhatHangs) {
   EXPECT_EXIT(hang_after(SIGTERM, SIGTERM, 600), ::testing::KilledBySignal(SIGTERM), "");
 }
 
-// As timeout(1) sends them: to the program, and to its group.
+// timeout(1) sends the signal twice: to the program, and to its group.
 TEST(Interrupt, TwoTerminationsAtOnceAreOne) {
   const InterruptScope held;
   std::raise(SIGTERM);
@@ -44,7 +44,7 @@ TEST(Interrupt, OneSignalIsOnlyNoted) {
   EXPECT_NO_THROW(throw_if_interrupted());
 }
 
-// The stack pointer may point into the heap when a signal comes: in oneDNN's products.
+// In oneDNN's products, the stack pointer may point into the heap when a signal comes.
 TEST(Interrupt, HandlesSignalsOnAStackOfTheirOwn) {
   static uintptr_t handled_at;
   struct sigaction before {
@@ -55,7 +55,7 @@ TEST(Interrupt, HandlesSignalsOnAStackOfTheirOwn) {
     sigaction(SIGTERM, nullptr, &during);
     EXPECT_NE(during.sa_flags & SA_ONSTACK, 0);
     struct sigaction probe = during;
-    // Not a variable's address: sanitizers keep variables elsewhere.
+    // Not the address of a variable, because sanitizers keep variables elsewhere.
     probe.sa_handler = [](int) { handled_at = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)); };
     sigaction(SIGTERM, &probe, nullptr);
     std::raise(SIGTERM);

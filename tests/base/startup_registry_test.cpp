@@ -20,7 +20,7 @@ TEST(StartupRegistry, IsCompleteWhenItIsRead) {
   EXPECT_EQ(registry.list(), (std::vector<int>{1, 2}));
 }
 
-// Whether what is added meanwhile gets in or is refused: all readers see the same.
+// An entry that is added meanwhile may be accepted or refused, but all readers see the same.
 TEST(StartupRegistry, IsTheSameForAllReaders) {
   for (int round = 0; round < 200; ++round) {
     StartupRegistry<std::vector<int>> registry;
@@ -33,7 +33,7 @@ TEST(StartupRegistry, IsTheSameForAllReaders) {
       try {
         registry.add([](std::vector<int>& list) { list.push_back(2); });
       } catch (const Error&) {
-        // It came too late.
+        // The registry was already read.
       }
     });
     for (std::thread& thread : threads) thread.join();

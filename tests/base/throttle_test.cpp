@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// What was printed, by whatever thread.
+// The lines printed by all threads.
 class Printed {
  public:
   void operator()(const std::string& line) {
@@ -37,7 +37,7 @@ TEST(Throttle, NamesWhatLastsWhileItLasts) {
   Printed printed;
   Throttle throttle(0.05, std::ref(printed));
   throttle.say("the first of two");
-  throttle.say("what takes long");  // and nothing after it
+  throttle.say("what takes long");  // and no other message after it
   EXPECT_THAT(printed.after(1), ElementsAre("what takes long"));
   throttle.say("what takes long too");
   EXPECT_THAT(printed.after(2), ElementsAre("what takes long", "what takes long too"));

@@ -34,7 +34,7 @@ TEST(Toml, StringsOfEveryKindKeepTheirCharacters) {
   EXPECT_EQ(found.at("\u00A1 = \"x\""), 1);
 }
 
-// toml++ 3.3 reaches an unreachable place for U+00A1 behind an error; the sanitized build shows it.
+// toml++ 3.3 reaches code marked unreachable for U+00A1 after an error; the sanitized build shows it.
 TEST(Toml, RefusesBrokenStringsOfAnyLanguage) {
   for (const char* text :
        {"a = +NV:\".\":/\u048A", "a = 1x \"\u00A1", "a = \"\\\u00A1\"", "a = '\u00A1\nb = 1",

@@ -17,7 +17,7 @@ TEST(Utf8, EveryCharacterComesBack) {
 }
 
 // The ill-formed sequences of the Unicode Standard 15.0, section 3.9, tables 3-8 to 3-11,
-// and unfinished ones.
+// and incomplete ones.
 TEST(Utf8, IllFormedBytesAreNoCharacters) {
   for (const char* text :
        {"\xC0\xAF", "\xE0\x80\xBF", "\xF0\x81\x82\x41", "\xED\xA0\x80", "\xED\xBF\xBF", "\xF4\x91\x92\x93",

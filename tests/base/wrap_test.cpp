@@ -19,7 +19,7 @@ TEST(Wrapping, DoesNotCountColours) {
   EXPECT_EQ(wrapped("one \x1b[32mtwo three\x1b[0m four five", 20, 2),
             "one \x1b[32mtwo three\x1b[0m four\n  five");
   EXPECT_EQ(text_columns("\x1b[1mbold\x1b[0m"), 4);
-  EXPECT_EQ(text_columns("\x1b["), 0);  // cut off
+  EXPECT_EQ(text_columns("\x1b["), 0);  // incomplete
 }
 
 }  // namespace

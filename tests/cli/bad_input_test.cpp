@@ -95,7 +95,7 @@ TEST(BadInput, OutsideTheCommandLineExitsWithOne) {
   write_file_atomically(folder / "text.png", "not an image");
   write_file_atomically(folder / "broken.safetensors", "not a checkpoint");
   std::filesystem::create_directories(folder / "one/train/cats");
-  std::filesystem::create_directories(folder / "one/train/dogs");  // none is there
+  std::filesystem::create_directories(folder / "one/train/dogs");  // the folders have no pictures
   const auto png = format_png(HostArray(DType::u8, {8, 8, 3}));
   for (const char* name : {"a.png", "b.png", "c.png", "d.png"})
     write_file_atomically(folder / "one/train/cats" / name, {Bytes(png)});

@@ -1,4 +1,4 @@
-// Tuning records and compiled kernels as a file: what one machine exports, another one has.
+// Tuning records and compiled kernels as a file: one machine exports them, and another imports them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -45,7 +45,7 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
   if (!here.find_winner("a device|problem of CacheFiles")) GTEST_SKIP() << "nothing is remembered here";
   here.export_to(file_);
 
-  EXPECT_EQ(ours(), json::array());  // the program has a cache of its own
+  EXPECT_EQ(ours(), json::array());  // the program has its own cache
   const Outcome taken = run({"cache", "import", file_});
   ASSERT_EQ(taken.exit_code, 0) << taken.err;
   const json there = ours();
@@ -59,7 +59,7 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
   EXPECT_EQ(there[1]["value"], "third");
   EXPECT_EQ(there[2]["kind"], "binary");
   EXPECT_EQ(there[2]["bytes"], 5);
-  // People see each device once, above what is known of it.
+  // The text names each device once, above its records.
   EXPECT_THAT(
       run({"cache", "ls"}).out,
       HasSubstr("a device\n  problem of CacheFiles\n      second  2.0 ms, spread 25 %  (the machine was "
@@ -67,7 +67,7 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
   EXPECT_EQ(run({"cache", "import", file_}).exit_code, 0) << "a second time changes nothing";
   EXPECT_EQ(ours(), there);
 
-  // And on: the other machine's export holds it too.
+  // The imported records can be exported again.
   const std::string again = (folder_ / "again").string();
   ASSERT_EQ(run({"cache", "export", again}).exit_code, 0);
   EXPECT_THAT(run({"cache", "export", again}).err, HasSubstr("there already"));

@@ -1,4 +1,4 @@
-// Completion is what --help says: asked in bash as a user's keystrokes would.
+// Completion offers what --help lists. bash is asked as if a user typed.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class Completion : public testing::ProgramTest {
     return std::system((std::string("command -v ") + program + " > /dev/null").c_str()) == 0;
   }
 
-  /// What bash offers for the last of these words.
+  /// The completions that bash offers for the last of these words.
   Words offered(const Words& words) const {
     std::string typed;
     for (const std::string& word : words) typed += " '" + word + "'";
@@ -108,11 +108,11 @@ TEST_F(Completion, OffersValues) {
   EXPECT_THAT(offered({"predict", "pict"}), UnorderedElementsAre("picture.png"));
   EXPECT_THAT(offered({"train", "pict"}), Not(Contains("picture.png")));
   EXPECT_THAT(offered({"completion", "f"}), UnorderedElementsAre("fish"));
-  // A value is no command.
+  // A value is not taken for a command.
   EXPECT_THAT(offered({"eval", "--data", "mnist", "--ba"}), UnorderedElementsAre("--batch-size"));
 }
 
-// As keystrokes in an interactive shell, in a terminal that zsh makes.
+// Types the keys in an interactive shell, in a terminal that zsh makes.
 TEST_F(Completion, CompletesWhatIsTyped) {
   if (!has("zsh")) GTEST_SKIP() << "zsh is not installed: its completion was not tried";
   const std::string program = "athanor() { echo \"called\" \"with: $*!\"; }\n";
@@ -127,7 +127,7 @@ TEST_F(Completion, CompletesWhatIsTyped) {
              {R"(train --augment-on dev\t)", "train --augment-on device"},
              {R"(kernels du\t--targ\thi\t)", "kernels dump --target hip"},
              {R"(predict pict\t)", "predict picture.png"},
-             {R"(examine-d\t)", "examine-d"}}) {  // a command for the program itself
+             {R"(examine-d\t)", "examine-d"}}) {  // a command that the program runs for itself
       write_file_atomically(
           folder_ / "type",
           fmt::format("zmodload zsh/zpty; zpty one {}; zpty -w one 'source ./setup'; "
@@ -136,7 +136,7 @@ TEST_F(Completion, CompletesWhatIsTyped) {
       const std::string said = shell("timeout 60 zsh -f ./type");
       const size_t at = said.rfind("called with: ") + 13;
       std::string called = said.substr(at, said.find('!', at) - at);
-      std::ranges::replace(called, '=', ' ');  // zsh completes "--model="
+      std::ranges::replace(called, '=', ' ');  // zsh completes to "--model="
       EXPECT_EQ(trim(called), meant) << interactive;
     }
   }

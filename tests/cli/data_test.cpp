@@ -1,4 +1,4 @@
-// athanor data, and training on what is no array: folders of pictures and tables, from the command line.
+// athanor data, and training on data that are not arrays: folders of pictures and tables.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ using testing::Outcome;
 
 class Data : public testing::ProgramTest {
  protected:
-  /// Dark pictures of "night" and light ones of "sun & day", and one file that is no picture.
+  /// Dark pictures of "night", light ones of "sun & day", and one file that is not a picture.
   void write_pictures(int count) const {
     for (int i = 0; i < count; ++i)
       for (const bool light : {false, true}) {
@@ -48,7 +48,7 @@ TEST_F(Data, ShowsWhatIsInAFolderOfPictures) {
   const std::string sheet = read_text_file(folder_ / "sheet.svg");
   EXPECT_THAT(sheet, HasSubstr("sun &amp; day"));
   EXPECT_THAT(sheet, HasSubstr("augmented by crop, flip=0.5"));
-  // In the dark too: a page of another colour, of which the PNG's white between images covers nothing.
+  // In dark mode the page has another colour, and the PNG's white between images must cover none of it.
   EXPECT_THAT(sheet, HasSubstr("prefers-color-scheme: dark"));
   EXPECT_THAT(sheet, HasSubstr("clip-path=\"url(#images)\""));
   const std::string tile = "h128v96h-128z";
@@ -99,7 +99,7 @@ TEST_F(Data, ShowsPicturesWithMasks) {
   const int64_t count = found.at("train").at("examples");
   EXPECT_EQ(found.at("train").at("pixels"), (json{24 * count, 4 * count}));
   EXPECT_EQ(found.at("train").at("ignored_pixels"), 4 * count);
-  // A row for each picture: itself, and itself with the mask; each 192 x 96 with four pixels after it.
+  // A row for each picture: the picture, then the picture with its mask; each 192 x 96, then four pixels.
   const HostArray sheet = read_image(folder_ / "sheet.png");
   EXPECT_EQ(sheet.shape, (Shape{100 * count, 392, 3}));
   const auto pixel = [&](int64_t y, int64_t x) {

@@ -58,7 +58,7 @@ TEST_F(DetectProgram, TellsOfARecordedMachine) {
   EXPECT_THAT(end.out, HasSubstr("72 (KFD, data sheet)"));
   EXPECT_THAT(end.out, HasSubstr("36 work-group processors (HIP, OpenCL)"));
   EXPECT_THAT(end.out, HasSubstr("launches in WGP mode"));
-  EXPECT_THAT(end.out, Not(HasSubstr("\x1b")));  // no colours into a file
+  EXPECT_THAT(end.out, Not(HasSubstr("\x1b")));  // no colours in a file
 }
 
 TEST_F(DetectProgram, FitsTheTerminal) {
@@ -70,7 +70,7 @@ TEST_F(DetectProgram, FitsTheTerminal) {
   }
 }
 
-// doctor says of the same machine that its GPU works, or that it does not know.
+// For the same machine, doctor says that its GPU works, or that it does not know.
 TEST_F(DetectProgram, DoesNotCallUnusableWhatWasNotRecorded) {
   for (const char* name : {"doctor/only-sys-amd", "doctor/only-sys-kfd"}) {
     const Outcome end = run({"--root", machine(name)});
@@ -102,13 +102,13 @@ TEST_F(DetectProgram, SaysHowFarAProbeIs) {
   ASSERT_EQ(end.exit_code, 0) << end.err;
   EXPECT_THAT(end.err, HasSubstr("measuring: cpu, memory bandwidth\n"));
   EXPECT_THAT(end.err, HasSubstr("measuring: cpu, product of matrices in f32\n"));
-  EXPECT_THAT(end.err, Not(HasSubstr("\x1b")));  // no terminal
+  EXPECT_THAT(end.err, Not(HasSubstr("\x1b")));  // no colours, because it is not a terminal
   const auto probed = json::parse(end.out).at("probe").at("devices");
   ASSERT_EQ(probed.size(), 1U);
   EXPECT_GT(probed[0].at("measurements").at("bandwidth_gb_s").at("value"), 0);
 }
 
-// The kernel that is tried has done nothing wrong.
+// The kernel that was being tried is not at fault.
 TEST_F(DetectProgram, CtrlCBansNoKernel) {
   Program probe(folder_.path(), {"detect", "--probe", "--device", "opencl:0"});
   const auto said = [&] {
@@ -133,7 +133,7 @@ TEST_F(DetectProgram, RefusesWhatMakesNoSense) {
   const Outcome probed = run({"--probe", "--device", "nope"});
   EXPECT_EQ(probed.exit_code, 2);
   EXPECT_THAT(probed.err, AllOf(HasSubstr("no device 'nope'"), HasSubstr("cpu")));
-  EXPECT_EQ(run({"--device", "cpu"}).exit_code, 2);  // of which it would not show that one alone
+  EXPECT_EQ(run({"--device", "cpu"}).exit_code, 2);  // detect does not limit its list to one device
 }
 
 #ifdef ATHANOR_OPENCL_FAULTS
@@ -179,7 +179,7 @@ TEST_F(DetectWithBadOpenCl, AnswersWhenTheLibraryHangs) {
   EXPECT_FALSE(found["devices"].empty());
 }
 
-// Numbers that no device has, and texts that do not end.
+// Numbers that no device has, and texts without an end.
 TEST_F(DetectWithBadOpenCl, AnswersForMisreportedProperties) {
   for (const char* fault :
        {"units:0", "units:4294967295", "say:0x101f=0", "say:0x101f=0xffffffffffffffff", "say:0x1000=0",
@@ -191,7 +191,7 @@ TEST_F(DetectWithBadOpenCl, AnswersForMisreportedProperties) {
   }
 }
 
-// Whether a device without such a fault was given up because it was silent, as on a busy machine.
+// Whether a measurement without a fault was given up for silence, as on a busy machine.
 bool was_too_slow(const json& device, const std::string& silent) {
   const json& all = device.at("measurements");
   if (device.value("problem", "") == silent) return true;
@@ -200,8 +200,8 @@ bool was_too_slow(const json& device, const std::string& silent) {
   return false;
 }
 
-// A hang or crash loses only its own measurement; the next ones are made. The patience starts short, to keep
-// the test fast, and grows if the machine is too busy.
+// A hang or crash loses only its own measurement; the next ones are made. The patience is short at first, to
+// keep the test fast, and grows if the machine is too busy.
 TEST_F(DetectWithBadOpenCl, MeasuresTheRestWhenAKernelHangsOrCrashes) {
   setenv("ATHANOR_FAULT", "stall:probe_rate_i8;kill:gemm", 1);
   json device;
@@ -220,7 +220,7 @@ TEST_F(DetectWithBadOpenCl, MeasuresTheRestWhenAKernelHangsOrCrashes) {
   EXPECT_GT(all.at("bandwidth_gb_s").at("value"), 0);
   EXPECT_THAT(all.at("f32_product_tflops").at("missing").get<std::string>(),
               HasSubstr("was ended by SIGKILL"));
-  EXPECT_FALSE(all.contains("bf16_product_tflops"));  // three failures are enough
+  EXPECT_FALSE(all.contains("bf16_product_tflops"));  // the device is given up after three failures
   EXPECT_THAT(device.at("problem").get<std::string>(), HasSubstr("were given up"));
 }
 

@@ -1,4 +1,4 @@
-// athanor doctor as people and programs use it: exit codes, JSON, languages, fixes.
+// athanor doctor for people and for programs: exit codes, JSON, languages, fixes.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -77,7 +77,7 @@ TEST_F(Doctor, LeadsWithTheCause) {
   EXPECT_THAT(text, AllOf(HasSubstr("1 problem."), HasSubstr("sudo usermod -aG render ada"),
                           HasSubstr("uid 0, gid 992 (render), mode 0660"),
                           HasSubstr("Will work after the above is fixed"), HasSubstr("(after 1)")));
-  EXPECT_THAT(text, Not(HasSubstr("\x1b[")));  // no terminal, no colours
+  EXPECT_THAT(text, Not(HasSubstr("\x1b[")));  // not a terminal: no colours
 }
 
 TEST_F(Doctor, SpeaksTheLanguageOfTheLocale) {
@@ -136,7 +136,7 @@ TEST_F(Doctor, PrintsTheCommandsOfTheRest) {
   EXPECT_THAT(outcome.out, HasSubstr("sudo usermod -aG render ada"));
 }
 
-// A port on which this test listens, and MASTER_PORT says to use.
+// A port on which this test listens, and which it sets as MASTER_PORT.
 class TakenPort {
  public:
   TakenPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -176,7 +176,7 @@ TEST_F(Doctor, LearnsFromWhatWasTried) {
     EXPECT_EQ(first_fix().at("id"), "other-port");
   }
   EXPECT_EQ(run(tried).exit_code, 0);
-  EXPECT_THAT(run(tried).err, HasSubstr("not recorded"));  // for nothing has failed since
+  EXPECT_THAT(run(tried).err, HasSubstr("not recorded"));  // because nothing has failed since then
   const TakenPort port;
   EXPECT_EQ(first_fix().at("id"), "who-listens");  // (1 + 1) / (2 + 2) is as good as untried
   EXPECT_EQ(first_fix().at("tried"), 2);
@@ -184,7 +184,7 @@ TEST_F(Doctor, LearnsFromWhatWasTried) {
   EXPECT_THAT(run({"history", "--lang", "en"}).out, HasSubstr("environment.port / who-listens"));
 }
 
-// Without the device nothing was mended, and what another machine has is not in this one's history.
+// Without the device nothing was fixed, and another machine's problems are not in this one's history.
 TEST_F(Doctor, NotesNothingThatIsNotSo) {
   const std::vector<std::string> tried = {"--only", "amd.kfd.permission", "--tried", "join-group"};
   const Outcome without = run(tried);
@@ -216,10 +216,10 @@ TEST_F(Doctor, PlansForTheGpuThatIsAskedFor) {
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("1 AMD Radeon RX 6800 XT (gfx1030) at 0000:03:00.0"));
   EXPECT_EQ(on("trap-amd-and-nvidia", {"--plan", "jax", "--vendor", "intel"}).exit_code, 2);
-  EXPECT_EQ(on("trap-amd-and-nvidia", {"--device", "1"}).exit_code, 2);  // of which plan?
+  EXPECT_EQ(on("trap-amd-and-nvidia", {"--device", "1"}).exit_code, 2);  // without --plan
 }
 
-// The program has all commands that a plan runs.
+// The program has every command that a plan runs.
 TEST_F(Doctor, NamesOnlyCommandsThatThereAre) {
   const auto words_of_help = [&](const std::vector<std::string>& arguments) {
     return ProgramTest::run(arguments).out;
@@ -253,7 +253,7 @@ TEST_F(Doctor, GoesByNewerData) {
   EXPECT_THAT(on("row26-cpu-wheel", {}).out, Not(HasSubstr("2031-02-03")));
 }
 
-// All but commands, which people copy.
+// Everything is wrapped except commands, which people copy.
 TEST_F(Doctor, WrapsTitlesToo) {
   set_variable("COLUMNS", "80");
   const auto widest_line = [&](const char* machine, const char* language) {
@@ -264,7 +264,7 @@ TEST_F(Doctor, WrapsTitlesToo) {
   };
   for (const char* machine : {"row01-invalid-device-function", "row21-driver-mismatch", "trap-kepler"})
     for (const char* language : {"en", "zh"}) EXPECT_LE(widest_line(machine, language), 80) << machine;
-  // As wide as other reports where there is no terminal.
+  // Without a terminal, it is as wide as other reports.
   unsetenv("COLUMNS");
   const int widest = widest_line("row21-driver-mismatch", "en");
   EXPECT_GT(widest, 100);
@@ -307,10 +307,10 @@ TEST_F(Doctor, LooksAtThisMachine) {
 }
 
 TEST_F(Doctor, AsksTheDevicesToCompute) {
-  set_variable("ATHANOR_OPENCL_LIBRARY", "/no/such/library.so");  // only the CPU: PoCL compiles for minutes
+  set_variable("ATHANOR_OPENCL_LIBRARY", "/no/such/library.so");  // only the CPU: PoCL is slow to compile
   const json report = json::parse(run({"--self-test", "--json", "--only", "device.self_test"}).out);
   EXPECT_EQ(report.at("passed"), json::array({"device.self_test"})) << report.dump(1);
-  // The whole examination: every op, not only some.
+  // The complete examination: every op, not only some.
   const std::string said = run({"--self-test", "--only", "device.self_test", "--lang", "en"}).out;
   std::smatch results;
   ASSERT_TRUE(std::regex_search(said, results, std::regex("cpu .*: ([0-9]+) results of every op"))) << said;

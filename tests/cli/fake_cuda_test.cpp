@@ -1,4 +1,4 @@
-// A card that CUDA lists and that nothing here compiles for (tests/support/fake_cuda.cpp), and cards that a
+// A card that CUDA lists but for which nothing here compiles (tests/support/fake_cuda.cpp), and cards that a
 // variable hides.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class FakeCuda : public ProgramTest {
     set_variable("ATHANOR_FAKE_CARDS", "1");
     show_whole_lines();
   }
-  /// What detect says of CUDA and a card.
+  /// What detect reports about CUDA and a card.
   json cuda_of(const std::string& name) {
     const json found = json::parse(run({"detect", "--json"}).out);
     for (const json& device : found["devices"])

@@ -49,7 +49,7 @@ TEST_P(FakeHip, WithoutItsCompilerIsRefusedWithThePackage) {
   EXPECT_EQ(hip_["usable"], false);
   EXPECT_THAT(hip_["reason"].get<std::string>(),
               AllOf(HasSubstr("no hipRTC library"), HasSubstr("Install the package")));
-  // Debian's package has hipRTC of HIP 5 alone.
+  // Debian's package has only the hipRTC of HIP 5.
   const bool advises_debians = hip_["reason"].get<std::string>().find("libamdhip64-5") != std::string::npos;
   EXPECT_TRUE(GetParam() == 5 || !advises_debians) << hip_["reason"];
   const Outcome outcome = run({"train", "--model", "mlp", "--data", "fashion-mnist", "--batch-size", "4",

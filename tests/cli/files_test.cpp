@@ -1,4 +1,4 @@
-// Every option that takes a file is given what is none: the program ends soon, with one error that names it.
+// Every option that takes a file is given wrong ones: the program soon ends with one error that names it.
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
@@ -13,17 +13,17 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Where "@" is, the file is.
+// "@" in `words` is replaced by the file's name.
 struct FileOption {
   Words words;
-  std::string good;         // a file that the option takes: its name ends as those of bad ones do
-  bool any_length = false;  // the first half of it is as good, and so is nothing
+  std::string good;         // a valid file; bad ones get a name with the same ending
+  bool any_length = false;  // the first half of the file is valid too, and so is an empty file
 };
 
 class Files : public ProgramTest {
  protected:
   void SetUp() override {
-    // Root reads every file. Programs that are started from here on do not.
+    // Root can read every file. Programs started after this cannot.
     for (const int power : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) {
       prctl(PR_CAPBSET_DROP, power);
       locked_ = geteuid() != 0 || prctl(PR_CAPBSET_READ, power) == 0;
@@ -155,7 +155,7 @@ TEST_F(Files, ThatOtherCommandsRead) {
   expect_one_error({{"cache", "export", "@"}, ""}, "/dev/full", {"there already"});
 }
 
-// Before the work, not after it.
+// The file is tried before the work, not after it.
 TEST_F(Files, ThatAreWrittenAtTheEndAreTriedFirst) {
   const Words train{"train", "--model", "mlp", "--data", "good.csv", "--device", "cpu", "--batch-size", "8"};
   const auto with = [&](const Words& more) {

@@ -90,7 +90,7 @@ TEST_F(FirstUse, ExplainFitsItsWidthAndLeavesNothingOut) {
   EXPECT_EQ(run({"explain", "--width", "0"}).exit_code, 2);
 }
 
-// A million pictures are 3.1 GB, their activations a hundred times that.
+// A million pictures take 3.1 GB, and their activations a hundred times as much.
 TEST_F(FirstUse, ExplainPlansWhatTheMachineCannotHold) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take terabytes of addresses";
@@ -104,7 +104,7 @@ TEST_F(FirstUse, ExplainPlansWhatTheMachineCannotHold) {
   setrlimit(RLIMIT_AS, &before);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json plan = json::parse(outcome.out);
-  // Temporaries grow with the batch, parameters do not: the figure is that of a batch of 1,000, scaled.
+  // Temporaries grow with the batch, parameters do not: the expected memory is scaled from 1,000.
   const json small = json::parse(run({"explain", "--model", "cnn", "--device", "cpu", "--batch-size", "1000",
                                       "--deterministic", "--json"})
                                      .out);
@@ -136,7 +136,7 @@ TEST_F(FirstUse, DumpsReplaceWhatDumpsWroteAndNothingElse) {
   EXPECT_THAT(second.out, HasSubstr("of an older dump"));
   EXPECT_THAT(second.out, HasSubstr("2 files that no dump wrote are kept, such as 000_0_mine.cl"));
 
-  // A list that is somebody else's is not written over.
+  // A list that the program did not write is not overwritten.
   write_file_atomically(folder_ / "work/kernels/launches.json", R"([{"file": "notes.txt"}])");
   const Outcome foreign = dump("mlp");
   EXPECT_EQ(foreign.exit_code, 2);
@@ -169,7 +169,7 @@ TEST_F(FirstUse, DumpsHaveTheMatrixUnitsOfAnArchitecture) {
   EXPECT_THAT(dump({"--arch", "gfx1030"}, "old").out, HasSubstr("no matrix units of gfx1030"));
 }
 
-// As on a device: forward with its log-sum-exp, and the gradients by queries, and by keys and values.
+// A device has separate kernels: forward with log-sum-exp, gradients by queries, and by keys and values.
 TEST_F(FirstUse, DumpsHaveThreeKernelsOfAttentionForEachLayer) {
   const Outcome outcome = run({"kernels", "dump", "--model", "gpt2-nano", "--batch-size", "8", "--arch",
                                "gfx1100", "--precision", "bf16", "--out", "kernels"});
@@ -191,7 +191,7 @@ TEST_F(FirstUse, RunsGoOnFromAnyFolder) {
   const Outcome resumed =
       run_in("elsewhere", {"train", "--resume", "--out", there, "--max-steps", "6", "--quiet"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
-  // The same data, by whatever path, is no other data.
+  // The same data under another path is accepted.
   for (const char* data : {"digits", "./digits/", "../work/digits"}) {
     const Outcome again =
         run({"train", "--resume", "--out", "run", "--data", data, "--max-steps", "7", "--quiet"});

@@ -1,4 +1,4 @@
-// --help fits the terminal: COLUMNS, else 80 where there is none. What it says is the same at any width.
+// --help fits the terminal: COLUMNS wide, or 80 without a terminal. The words are the same at any width.
 #include <gmock/gmock.h>
 #include <pty.h>
 #include <sys/ioctl.h>

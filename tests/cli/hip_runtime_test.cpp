@@ -1,4 +1,4 @@
-// The real HIP runtime of a distribution on a machine without AMD GPUs: that it has no device is no trouble.
+// A distribution's real HIP runtime on a machine without AMD GPUs: that it finds no device is not an error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -57,7 +57,7 @@ TEST_F(LanguageModelProgram, TrainsTestsAndWrites) {
   EXPECT_THAT(shown.out, ::testing::StartsWith("one t")) << shown.err;
 }
 
-// Texts of 60 lengths: kernels of neighbouring lengths share what is known, so few are timed.
+// Texts of 60 lengths: kernels for similar lengths share timings, so few are timed.
 TEST_F(LanguageModelProgram, IsNotTunedForEachLength) {
   ASSERT_EQ(run({"train", "--data", "text.txt", "--context", "64", "--batch-size", "4", "--max-steps", "1",
                  "--device", "cpu", "--out", "run", "--quiet"})
@@ -84,7 +84,7 @@ TEST_F(LanguageModelProgram, IsWhatLearnsATextIfNoModelIsGiven) {
   EXPECT_EQ(json::parse(text("run/config.json"))["model"], "gpt2-nano");
 }
 
-// Text is shown where a run ends, be it within its first epoch, and once where that is the end of an epoch.
+// Text is written when a run ends, even within its first epoch, and only once if that is the end of an epoch.
 TEST_F(LanguageModelProgram, WritesWhereTheRunEnds) {
   const auto steps_of_samples = [&](const Words& more) {
     Words words{"train", "--config", "run.toml", "--out", "run", "--quiet"};
@@ -140,7 +140,7 @@ TEST_F(LanguageModelProgram, FitPlansWhatTrainingTakes) {
   for (const json& one : fits["cases"]) {
     if (one["batch_size"] != 4 || one["precision"] != "f32" || one["recompute"] || one["accumulate"] != 1)
       continue;
-    // With AdamW's two averages of each parameter, as training has them.
+    // The plan includes AdamW's two averages of each parameter, like training.
     EXPECT_NEAR(one["planned_memory_bytes"], summary["planned_memory_bytes"],
                 0.02 * summary["planned_memory_bytes"].get<double>());
     seen = true;

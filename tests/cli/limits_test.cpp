@@ -1,4 +1,4 @@
-// Programs that may take only so much: the end is a message, whatever was in the way.
+// Programs with limited memory or files: they end with a message, whatever failed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -24,7 +24,7 @@ bool has_pictures() {
 
 using Limits = testing::ProgramTest;
 
-/// Of this process and its children, while it lives.
+/// Limits this process and its children while it exists.
 class Limit {
  public:
   Limit(__rlimit_resource what, uint64_t bytes) : what_(what) {
@@ -41,8 +41,8 @@ class Limit {
   rlimit before_{};
 };
 
-// What cannot even be loaded is the system's to tell ("out of memory" is its loader's too).
-// Threads of OpenMP's are that library's.
+// If the program cannot even be loaded, the system reports it ("out of memory" is its loader's message too).
+// If OpenMP cannot start its threads, that library reports it.
 void expect_named(const Outcome& outcome, uint64_t kib) {
   EXPECT_THAT(outcome.err, AnyOf(HasSubstr("ulimit -v"), HasSubstr("error while loading shared libraries"),
                                  HasSubstr("cannot allocate TLS data structures"), StartsWith("\nlibgomp: "),
@@ -66,7 +66,7 @@ TEST_F(Limits, OfMemoryAreNamedWhenTheyAreReached) {
     expect_named(outcome, mib << 10);
   };
   std::vector<uint64_t> sizes{64, 72, 80, 90, 100, 130, 160};
-  for (uint64_t mib = 115; mib <= 125; ++mib) sizes.push_back(mib);  // where threads start
+  for (uint64_t mib = 115; mib <= 125; ++mib) sizes.push_back(mib);  // the limits at which threads start
   for (const uint64_t mib : sizes) {
     at(mib, {"explain", "--model", "cnn", "--device", "cpu", "--deterministic"});
     at(mib, {"train", "--model", "mlp", "--device", "cpu", "--deterministic", "--max-steps", "1", "--quiet",
@@ -75,7 +75,7 @@ TEST_F(Limits, OfMemoryAreNamedWhenTheyAreReached) {
   EXPECT_GT(failed, 3U);
 }
 
-// The constructors of libraries and of ours, which allocate before main() runs: every command meets them.
+// Constructors of libraries and of Athanor allocate before main() runs, in every command.
 TEST_F(Limits, OfMemoryAreNamedWhileItStarts) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take terabytes of addresses";
@@ -84,7 +84,7 @@ TEST_F(Limits, OfMemoryAreNamedWhileItStarts) {
     const Limit limit(RLIMIT_AS, kib << 10);
     return run({"--help"});
   };
-  // The least with which it starts hangs on its libraries: it is sought, and what lies below is tried.
+  // The least limit with which the program starts depends on its libraries: find it, and test the ones below.
   constexpr uint64_t page = 64, mib = 1 << 10;
   uint64_t fails = 8 * mib, starts = 512 * mib;
   ASSERT_EQ(help(starts).exit_code, 0);
@@ -102,7 +102,7 @@ TEST_F(Limits, OfMemoryAreNamedWhileItStarts) {
   EXPECT_GT(ours, 0U);
 }
 
-// What the limit leaves is what is free: for the advice, for `fit` and for the tuner's trials.
+// Free memory is what the limit leaves: for the advice, for `fit` and for the tuner's trials.
 TEST_F(Limits, OfMemoryCountInWhatIsFree) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take terabytes of addresses";
@@ -132,7 +132,7 @@ TEST_F(Limits, OfMemoryCountInWhatIsFree) {
 }
 
 #ifdef ATHANOR_OPENCL_FAULTS
-// PoCL ends the program when it cannot start its threads, and LLVM takes away what would say why.
+// PoCL ends the program if it cannot start its threads, and LLVM removes the handler that would say why.
 TEST_F(Limits, OfMemoryLeaveOutDriversThatEndTheProgram) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take terabytes of addresses";
@@ -148,7 +148,7 @@ TEST_F(Limits, OfMemoryLeaveOutDriversThatEndTheProgram) {
 }
 #endif
 
-// Too little for PoCL, which then does not load: the OpenCL library only says that it has no driver.
+// Too little memory for PoCL to load: the OpenCL library reports only that it has no driver.
 TEST_F(Limits, OfMemoryAreNamedWhereNoDriverLoads) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take terabytes of addresses";
@@ -171,7 +171,7 @@ TEST_F(Limits, OfFilesAreErrorsNotSignals) {
   }();
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("ulimit -f"));
-  // Output that is cut is no death either.
+  // Output that is cut off must not end the program by a signal either.
   const Outcome printed = [&] {
     const Limit limit(RLIMIT_FSIZE, 8192);
     return run_program(folder_.path(),

@@ -1,5 +1,5 @@
-// Every option that takes a number, of every command: what is no number, or not in range, is a usage error
-// that names the option.
+// Every option of every command that takes a number: a value that is not a number or out of range is a usage
+// error that names the option.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::string help_of(const TempFolder& folder, Words command) {
   return run_program(folder.path(), command).out;
 }
 
-/// Every command that has no commands of its own, with a word for each that it must have.
+/// Every command that has no subcommands, with a word for each required argument.
 std::vector<Words> all_commands(const TempFolder& folder, const Words& command = {}) {
   const std::string help = help_of(folder, command);
   std::vector<Words> found;

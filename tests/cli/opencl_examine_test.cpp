@@ -1,4 +1,4 @@
-// A device whose results are wrong is not used without a word: with an OpenCL library that makes them wrong
+// A device with wrong results is not used silently. An OpenCL library makes the results wrong
 // (tests/support/opencl_faults.cpp).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ class Examination : public ProgramTest {
   bool found_ = false;
 };
 
-// Of convolutions alone, so that it is always the same process that finds it.
+// Only convolutions are wrong, so that always the same process finds it.
 constexpr const char* wrong_convolutions = "wrong:winograd";
 
 TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
@@ -59,7 +59,7 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
                                  HasSubstr("failed its examination: "), HasSubstr("conv2d"),
                                  HasSubstr("element 0 of"), HasSubstr("--trust"), HasSubstr("--device cpu")));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run/summary.json"));
-  // The verdict is remembered, whatever the device does now.
+  // The verdict is remembered, even if the device now computes correctly.
   const Outcome again = train("none");
   EXPECT_EQ(again.exit_code, 1);
   EXPECT_THAT(again.err, AllOf(HasSubstr("failed its examination"), Not(HasSubstr("examining"))));
@@ -75,7 +75,7 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
       HasSubstr("conv2d"));
   EXPECT_THAT(run({"doctor", "--lang", "en"}).out,
               AllOf(HasSubstr("failed its examination"), HasSubstr("conv2d"), Not(HasSubstr("All is well"))));
-  // Who trusts it gets it, and every summary says so.
+  // With --trust the device is used, and every summary says so.
   const Outcome trusted = train("none", {"--device", "opencl:0", "--trust"});
   ASSERT_EQ(trusted.exit_code, 0) << trusted.err;
   EXPECT_THAT(trusted.out, HasSubstr("used although it failed its examination (--trust): conv2d"));
@@ -84,7 +84,7 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
   EXPECT_THAT(run({"runs", "ls", ".", "--json"}).out, HasSubstr("although it failed its examination"));
   ASSERT_EQ(run({"runs", "report", "run"}).exit_code, 0);
   EXPECT_THAT(text("run/report.html"), HasSubstr("opencl:0 is used although it failed its examination"));
-  // Another version of the driver is examined anew.
+  // With another version of the driver, the device is examined again.
   const Outcome updated = train("text:another driver");
   EXPECT_EQ(updated.exit_code, 0) << updated.err;
   EXPECT_THAT(updated.err, HasSubstr("examining opencl:0"));
@@ -107,13 +107,13 @@ TEST_F(Examination, IsMadeAnewByAnotherVersionOfAthanor) {
   EXPECT_THAT(another.err, HasSubstr("examining opencl:0"));
 }
 
-// Whatever is computed there, as text and as JSON.
+// Every command says so, as text and as JSON.
 TEST_F(Examination, EveryResultOfATrustedDeviceSaysSo) {
   EXPECT_EQ(train(wrong_convolutions).exit_code, 1);
   ASSERT_EQ(train("none", {"--device", "opencl:0", "--trust"}).exit_code, 0);
   write_file_atomically(folder_ / "text.txt", std::string(2000, 'a'));
   write_file_atomically(folder_ / "four.csv",
-                        "a,b,c\n1,2,x\n2,3,y\n3,4,x\n4,5,y\n");  // few batches to compile
+                        "a,b,c\n1,2,x\n2,3,y\n3,4,x\n4,5,y\n");  // few batches, so few kernels to compile
   const Outcome wrote = run({"train", "--model", "gpt2-nano", "--data", "text.txt", "--context", "16",
                              "--batch-size", "2", "--max-steps", "1", "--device", "cpu", "--out", "writer"});
   ASSERT_EQ(wrote.exit_code, 0) << wrote.err;
@@ -122,7 +122,7 @@ TEST_F(Examination, EveryResultOfATrustedDeviceSaysSo) {
     Words words;
     bool json = true;
   };
-  // What standard error says is the same with and without --json.
+  // Standard error is the same with and without --json.
   for (const auto& [words, json] :
        {Case{{"train", "--data", "fashion-mnist", "--find-lr", "lr.svg", "--batch-size", "16", "--model",
               "mlp"}},
@@ -145,7 +145,7 @@ TEST_F(Examination, EveryResultOfATrustedDeviceSaysSo) {
   }
 }
 
-// Kernels that stand only in the training step, or share one with many other cases.
+// Kernels that occur only in the training step, or that many other cases share.
 TEST_F(Examination, NamesWhatAWrongKernelComputes) {
   const auto wrong = [&](const char* kernel) {
     set_variable("ATHANOR_FAULT", std::string("wrong:") + kernel);
@@ -155,7 +155,7 @@ TEST_F(Examination, NamesWhatAWrongKernelComputes) {
   EXPECT_THAT(wrong("map"), AllOf(HasSubstr("equal(i32[300], i32[300]): element"), HasSubstr("iota()")));
 }
 
-// The examination found nothing; the driver compiles this loop wrongly.
+// The examination found no fault, but the driver compiles this loop wrongly.
 TEST_F(Examination, LoopsAreCheckedWhenTheyAreCompiled) {
   ASSERT_EQ(train("none").exit_code, 0);
   set_variable("ATHANOR_DISABLE", "");
@@ -180,7 +180,7 @@ TEST_F(Examination, OneProcessExaminesAndAnotherWaits) {
   EXPECT_NE(examined(said), examined(also)) << said << also;
 }
 
-// The device hangs: who asks to stop is not kept waiting for it, and it is no verdict on the device.
+// If the device hangs, a request to stop is obeyed at once, and the device is not marked as wrong.
 TEST_F(Examination, IsLeftWhenSomebodyAsksToStop) {
   set_variable("ATHANOR_FAULT", "stall:gemm");
   Program program(folder_.path(), {"train", "--model", "mlp", "--data", "fashion-mnist", "--device",
@@ -195,7 +195,7 @@ TEST_F(Examination, IsLeftWhenSomebodyAsksToStop) {
   EXPECT_THAT(run({"cache", "ls"}).out, Not(HasSubstr("failed its examination")));
 }
 
-// A step of minutes, or one that never ends: the first signal is heard after it, the second one at once.
+// A step takes minutes, or never ends: the first signal takes effect after the step, the second one at once.
 TEST_F(Examination, AStepOfADeviceThatHangsCanBeLeft) {
   ASSERT_EQ(train("none").exit_code, 0);
   set_variable("ATHANOR_FAULT", "stall:gemm");
@@ -212,7 +212,7 @@ TEST_F(Examination, AStepOfADeviceThatHangsCanBeLeft) {
 }
 
 TEST_F(Examination, TakesACrashForAnAnswerAndAutoAvoidsTheDevice) {
-  // As a GPU, for the processor itself is not what auto looks for.
+  // The device is called a GPU, because auto does not consider the processor itself.
   const Outcome end = train("say:0x1000=4;kill:gemm", {"--device", "auto"});
   ASSERT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(summary().at("device"), "cpu");

@@ -56,7 +56,7 @@ class OpenClProgram : public ::testing::Test {
   }
 
   TempFolder folder_;
-  std::vector<int64_t> peaks_;  // of runs
+  std::vector<int64_t> peaks_;  // peak memory of each run
 };
 
 TEST_F(OpenClProgram, TakesANumberForNoPartOfAName) {
@@ -93,11 +93,11 @@ TEST_F(OpenClProgram, SaysHowMuchMemoryIsMissingAndWhatFits) {
   EXPECT_THAT(end.err, HasSubstr("cannot allocate"));
   EXPECT_THAT(end.err, HasSubstr("is planned to need"));
   EXPECT_THAT(end.err, HasSubstr("about the largest that fits"));
-  // As much as the plan of that batch says, but for the rounding of what is printed, and kernels' scratch.
+  // The peak is what the plan for that batch says, except for rounding in the output and kernels' scratch.
   const Outcome plan = run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "opencl:0",
                                                     "--deterministic", "--batch-size", "8192", "--json"});
   ASSERT_EQ(plan.exit_code, 0) << plan.err;
-  const double next_batch = 8192 * (28 * 28 * 4 + 8);  // goes up while a step runs
+  const double next_batch = 8192 * (28 * 28 * 4 + 8);  // uploaded while a step runs
   const double planned = nlohmann::json::parse(plan.out)["planned_memory_bytes"].get<double>() + next_batch;
   std::smatch said;
   ASSERT_TRUE(std::regex_search(end.err, said, std::regex("is planned to need ([0-9.]+) MiB"))) << end.err;
@@ -111,7 +111,7 @@ TEST_F(OpenClProgram, SaysWhatDoesNotCompile) {
   EXPECT_THAT(end.err, ::testing::ContainsRegex("a kernel for .* in .*: .*\\(at .*\\.cpp:[0-9]+\\)"));
 }
 
-// Where nothing compiles, and nothing is known of the device.
+// Nothing compiles there, and nothing is known about the device.
 TEST_F(OpenClProgram, FitPlansWithoutCompilingAndExamining) {
   setenv("ATHANOR_FAULT", "build", 1);
   setenv("ATHANOR_TRUST", "0", 1);
@@ -132,7 +132,7 @@ TEST_F(OpenClProgram, FitPlansWithoutCompilingAndExamining) {
   EXPECT_NE(checked.exit_code, 0) << "runs steps";
 }
 
-// The CPU as a device whose memory is not the host's: CL_DEVICE_HOST_UNIFIED_MEMORY is false.
+// The CPU as a device with memory of its own: CL_DEVICE_HOST_UNIFIED_MEMORY is false.
 TEST_F(OpenClProgram, OffloadedOptimizerStateTrainsToTheSameLosses) {
   const auto metrics = [&](const std::string& fault, const std::vector<std::string>& more) {
     std::vector<std::string> words{"--optimizer", "adamw"};
@@ -158,7 +158,7 @@ TEST_F(OpenClProgram, OffloadedOptimizerStateTrainsToTheSameLosses) {
     const auto read = nlohmann::json::parse(plan.out);
     return std::ranges::count_if(read["steps"], [](const auto& step) { return step["kind"] == "copy"; });
   };
-  EXPECT_EQ(copies(separate.c_str()), 4 * 6);  // two tensors of each parameter, there and back
+  EXPECT_EQ(copies(separate.c_str()), 4 * 6);  // two tensors of each parameter, to the device and back
   EXPECT_EQ(copies("say:0x1035=1"), 0);
 }
 
@@ -259,7 +259,7 @@ TEST_F(OpenClProgram, AutoTakesTheFastestDeviceAndNoProcessorThroughOpenCl) {
   if (same) {
     EXPECT_THAT(end.out, HasSubstr("is the same processor"));
   }
-  // The choice is remembered: explain takes the same device.
+  // The choice is remembered: explain uses the same device.
   const Outcome plan = run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "auto"});
   EXPECT_EQ(plan.exit_code, 0) << plan.err;
   EXPECT_THAT(plan.out, HasSubstr(fmt::format("kernels on {}", std::string(summary()["device"]))));

@@ -1,5 +1,4 @@
-// What is printed where the locale has no Unicode: nothing but ASCII, by every command with marks, dots or
-// lines.
+// Without Unicode in the locale, every command that prints marks, dots or lines prints only ASCII.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -21,18 +21,18 @@ namespace athanor::testing {
 struct Outcome {
   int exit_code = -1;  // 128 + the signal that ended it
   std::string out, err;
-  double cpu_seconds = 0;  // that cores have worked for it
+  double cpu_seconds = 0;  // CPU time that it used
 };
 
-/// A run of the program in the folder `where`, which also gets its output and remembers its kernel timings:
-/// tests that run side by side do not see each other's.
+/// A run of the program in the folder `where`, which also gets its output and its kernel timings, so that
+/// tests that run at the same time do not share them.
 class Program {
  public:
-  /// `out`: where its output goes instead of a file in `where`.
+  /// `out`: the file for its output, instead of one in `where`.
   Program(const std::filesystem::path& where, const std::vector<std::string>& arguments,
           const std::filesystem::path& out = {})
       : where_(where) {
-    const char* other = std::getenv("ATHANOR_TEST_PROGRAM");  // a build of another version
+    const char* other = std::getenv("ATHANOR_TEST_PROGRAM");  // a program of another version
     std::vector<std::string> words{other != nullptr ? other : ATHANOR_BINARY_DIR "/athanor"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     child_ = fork();
@@ -43,8 +43,8 @@ class Program {
     redirect(STDOUT_FILENO, out.empty() ? where / "stdout" : out);
     redirect(STDERR_FILENO, where / "stderr");
     setenv("ATHANOR_CACHE", (where / "cache").c_str(), 1);
-    setenv("OMP_WAIT_POLICY", "passive", 1);  // tests share the cores
-    alarm(250);                               // ends what hangs; a test has 300 s
+    setenv("OMP_WAIT_POLICY", "passive", 1);  // other tests run at the same time
+    alarm(250);                               // ends a program that hangs; a test has 300 s
     if (chdir(where.c_str()) == 0) execv(pointers[0], pointers.data());
     _exit(127);
   }
@@ -54,7 +54,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  /// Nothing when it has ended: process 0 is everybody in the group.
+  /// Does nothing after the program has ended: kill(0) would signal the whole process group.
   void send(int signal) const {
     if (child_ > 0) kill(child_, signal);
   }
@@ -64,7 +64,7 @@ class Program {
     return child_ > 0;
   }
 
-  /// Seconds that cores have worked for it so far. Other programs hardly change them.
+  /// CPU time in seconds that it has used so far. Other programs hardly change it.
   double cpu_seconds() const {
     clockid_t clock{};
     timespec time{};

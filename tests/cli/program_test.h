@@ -1,4 +1,4 @@
-// What tests of the program have in common: a folder that it runs in, and variables that it sees.
+// The base of tests of the program: a folder in which it runs, and environment variables for it.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -25,21 +25,21 @@ class ProgramTest : public ::testing::Test {
         unsetenv(name.c_str());
   }
 
-  /// `out`: where its output goes instead of a file in the folder.
+  /// `out`: the file for its output, instead of one in the folder.
   Outcome run(const Words& words, const std::filesystem::path& out = {}) const {
     return run_program(folder_.path(), words, out);
   }
   std::string text(const std::string& file) const { return read_text_file(folder_ / file); }
-  /// Lines are not broken, wherever the temporary folder is.
+  /// Lines are not wrapped, however long the path of the temporary folder is.
   void show_whole_lines() { set_variable("COLUMNS", "1000"); }
-  /// Until the test ends.
+  /// The variable is reset when the test ends.
   void set_variable(const std::string& name, const std::string& value) {
     const char* const old = std::getenv(name.c_str());
     before_.emplace(name, old == nullptr ? std::nullopt : std::optional<std::string>(old));
     setenv(name.c_str(), value.c_str(), 1);
   }
 
-  TempFolder folder_{TempFolder::Where::memory};  // runs flush what they save
+  TempFolder folder_{TempFolder::Where::memory};  // in memory, because runs flush what they save
 
  private:
   std::map<std::string, std::optional<std::string>> before_;

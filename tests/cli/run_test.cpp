@@ -1,4 +1,4 @@
-// Runs of the program on the real Fashion-MNIST.
+// Runs of the program on the real Fashion-MNIST data.
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <sys/stat.h>
@@ -93,7 +93,7 @@ TEST_F(Runs, OfOneSeedAreAlikeWhateverTheWorkers) {
 }
 
 TEST_F(Runs, KilledAtAnyMomentGoOnToTheSameNumbers) {
-  // Two runs, which timing could give other kernels.
+  // --deterministic, because timing could choose different kernels for the two runs.
   const Words options{"--max-steps", "60", "--checkpoint-every", "4", "--deterministic", "--quiet"};
   ASSERT_EQ(run(train("whole", options)).exit_code, 0);
   Words resume = train("parts", options);
@@ -133,7 +133,7 @@ TEST_F(Runs, SaveThemselvesOnCtrlC) {
 TEST_F(Runs, AreWorkedOnByOneProcessAtATime) {
   Program first(folder_.path(), train("run"));
   first.wait_for_lines(folder_ / "run/metrics.jsonl", 3);
-  const TempFolder elsewhere;  // for the second one's output
+  const TempFolder elsewhere;  // for the output of the second program
   const Outcome second = run_program(
       elsewhere.path(), {"train", "--resume", "--out", (folder_ / "run").string(), "--max-steps", "5"});
   EXPECT_EQ(second.exit_code, 1);
@@ -148,7 +148,7 @@ TEST_F(Runs, AreTestedAndUsed) {
   for (const Words& where :
        {Words{"eval", "runs/a"}, {"eval", "--checkpoint", "runs/a/checkpoint.safetensors"}, {"eval"}}) {
     Words words = where;
-    // On the device where it was trained: another device, which may be the fastest, rounds differently.
+    // On the device that trained it: another device, which "auto" may find faster, rounds differently.
     words.insert(words.end(), {"--json", "--device", "cpu"});
     const Outcome outcome = run(words);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -226,7 +226,7 @@ TEST_F(Runs, StopWhereNothingCanBeWritten) {
   const Outcome in_file = run(train("file/run", {"--max-steps", "2"}));
   EXPECT_EQ(in_file.exit_code, 1);
   EXPECT_NE(in_file.err.find("--out"), std::string::npos) << in_file.err;
-  if (geteuid() == 0) return;  // root may write everywhere
+  if (geteuid() == 0) return;  // root can write everywhere
   std::filesystem::create_directories(folder_ / "locked");
   chmod((folder_ / "locked").c_str(), 0555);
   const Outcome locked = run(train("locked/run", {"--max-steps", "2"}));

@@ -1,4 +1,4 @@
-// athanor runs: what is listed, compared, drawn and removed.
+// athanor runs: how runs are listed, compared, drawn and removed.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -92,7 +92,7 @@ TEST_F(RunsProgram, RemovesNothingThatNoRunWrote) {
     const testing::Outcome refused = run({"runs", "rm", path, "--yes"});
     EXPECT_EQ(refused.exit_code, 2) << path;
   }
-  // One that may not be removed keeps the others, too.
+  // If one folder may not be removed, none is.
   EXPECT_EQ(run({"runs", "rm", "runs/a", "pictures", "--yes"}).exit_code, 2);
   EXPECT_TRUE(fs::exists(folder_ / "runs/a/summary.json"));
   EXPECT_TRUE(fs::exists(folder_ / "pictures/summary.json"));
@@ -141,7 +141,7 @@ TEST_F(RunsProgram, ReportsInOneFile) {
        {"mlp on data", "finished", "Curves", "Classes", "Examples that are right", "A training step",
         "batch_size</td><td><b>8</b>", "data:image/png;base64,iVBOR", "prefers-color-scheme: dark"})
     EXPECT_THAT(html, HasSubstr(part));
-  // It needs nothing from anywhere: what is loaded is inside.
+  // The page is self-contained: everything that it loads is inside.
   for (const char* attribute : {"src=\"", "href=\""})
     for (size_t at = html.find(attribute); at != std::string::npos; at = html.find(attribute, at + 1))
       EXPECT_EQ(html.substr(at + std::string(attribute).size(), 5), "data:");

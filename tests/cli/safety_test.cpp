@@ -1,5 +1,5 @@
-// What must not pass silently: output that is lost, a mistyped run, a run that is told to stop, a cache that
-// cannot be used, files that are none.
+// Failures that must be reported: lost output, a mistyped run, a run that is told to stop, an unusable cache,
+// invalid files.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ void expect_says(const Outcome& outcome, const Words& words) {
 
 class Safety : public testing::ProgramTest {
  protected:
-  /// A small run on the CPU, of a dataset made up here.
+  /// A small run on the CPU, with a dataset made up here.
   Words train(const std::string& out, const Words& more = {}, const std::string& model = "mlp") {
     write_data();
     Words words{"train", "--model",   model, "--data", "./data", "--device", "cpu", "--batch-size",
@@ -50,7 +50,7 @@ class Safety : public testing::ProgramTest {
       write(split + "_labels.npy", "80,", 80);
     }
   }
-  /// A model to predict with.
+  /// Makes a model to predict with.
   void make_run() { ASSERT_EQ(run(train("runs/a", {"--max-steps", "2"})).exit_code, 0); }
   std::filesystem::path cache() const { return folder_ / "cache/athanor.db"; }
 };
@@ -87,7 +87,7 @@ TEST_F(Safety, OutputThatIsLostIsAnError) {
                           {"doctor", "--plan", "athanor"},
                           {"doctor", "history", "--json"}}) {
     const Outcome outcome = run(command, "/dev/full");
-    const int failed = command.front() == "doctor" ? 3 : 1;  // doctor's 1: there are problems
+    const int failed = command.front() == "doctor" ? 3 : 1;  // doctor's 1 means problems
     EXPECT_EQ(outcome.exit_code, failed) << ::testing::PrintToString(command) << outcome.err;
     expect_says(outcome, {"cannot write to standard output", "No space left on device"});
   }
@@ -105,7 +105,7 @@ TEST_F(Safety, AMistypedRunIsNotStartedAnew) {
   expect_says(far, {"no run", "'runs/a'"});
 }
 
-/// Runs until some steps are made, sends signals, and gives what came of it.
+/// Sends each signal after some steps, and checks that the run is saved and can be resumed.
 TEST_F(Safety, EverySignalToStopSavesTheRun) {
   const Words endless{"--epochs", "100000", "--deterministic"};
   ASSERT_EQ(run(train("whole", {"--epochs", "100000", "--deterministic", "--max-steps", "40", "--quiet"}))
@@ -126,7 +126,7 @@ TEST_F(Safety, EverySignalToStopSavesTheRun) {
   }
 }
 
-// A terminal that is closed sends one SIGHUP by itself and one by its shell.
+// When a terminal is closed, both the terminal and its shell send a SIGHUP.
 TEST_F(Safety, AHangUpInTwosIsOne) {
   Program program(folder_.path(), train("run", {"--epochs", "100000", "--deterministic"}));
   program.wait_for_lines(folder_ / "run/metrics.jsonl", 5);
@@ -153,7 +153,7 @@ TEST_F(Safety, APipeThatIsClosedSavesTheRun) {
   const std::filesystem::path pipe = folder_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  // An epoch is ten steps, and says a line.
+  // An epoch is ten steps, and prints a line.
   Program program(folder_.path(), train("run", {"--epochs", "100000", "--deterministic"}), pipe);
   program.wait_for_lines(folder_ / "run/metrics.jsonl", 12);
   close(reader);
@@ -164,7 +164,7 @@ TEST_F(Safety, APipeThatIsClosedSavesTheRun) {
   EXPECT_EQ(run({"train", "--resume", "--out", "run", "--max-steps", "100", "--quiet"}).exit_code, 0);
 }
 
-// `head` leaves after the first line, before training begins.
+// `head` ends after the first line, before training begins.
 TEST_F(Safety, APipeThatIsClosedEarlyEndsTheRun) {
   std::string command =
       "cd '" + folder_.path().string() + "' && ATHANOR_CACHE=cache " ATHANOR_BINARY_DIR "/athanor";
@@ -177,7 +177,7 @@ TEST_F(Safety, APipeThatIsClosedEarlyEndsTheRun) {
   EXPECT_NE(text("err").find("--resume --out run"), std::string::npos) << text("err");
 }
 
-// The first step of a ResNet, whose kernels are chosen by timing, takes long: it is left between two of them.
+// A ResNet's first step takes long, because its kernels are chosen by timing. It stops between two of these.
 TEST_F(Safety, AStepThatTakesLongIsLeft) {
   Program program(folder_.path(), train("run", {}, "resnet18"));
   while (program.running() && !std::filesystem::exists(cache()))
@@ -194,7 +194,7 @@ TEST_F(Safety, AStepThatTakesLongIsLeft) {
 TEST_F(Safety, ASecondSignalEndsAtOnce) {
   Program program(folder_.path(), train("run", {"--epochs", "100000", "--deterministic"}));
   program.wait_for_lines(folder_ / "run/metrics.jsonl", 3);
-  program.send(SIGSTOP);  // so that both come before it has looked
+  program.send(SIGSTOP);  // so that both signals arrive before it checks for them
   program.send(SIGINT);
   program.send(SIGTERM);
   program.send(SIGCONT);
@@ -240,12 +240,12 @@ TEST_F(Safety, ACacheOfALaterVersionIsLeftAlone) {
   close_database(database);
 }
 
-// SQLite calls the file missing.
+// SQLite reports only that the file is missing.
 TEST_F(Safety, ACacheFolderThatTakesNoFileIsSaid) {
   std::filesystem::create_symlink("/sys/kernel", folder_ / "cache");
   expect_says(run({"cache", "ls"}), {"athanor.db cannot be used (its folder takes no new file: ",
                                      "nothing is remembered by this process (ATHANOR_CACHE names another"});
-  // Root may write there by its mode, and cannot.
+  // By the folder's mode root may write there, but in fact it cannot.
   const Outcome doctor = run({"doctor", "--only", "environment.cache", "--json"});
   EXPECT_EQ(doctor.exit_code, 1) << doctor.out;
   EXPECT_EQ(doctor.out.find("chown"), std::string::npos) << doctor.out;
@@ -255,7 +255,7 @@ TEST_F(Safety, ACacheFolderThatTakesNoFileIsSaid) {
 TEST_F(Safety, ACacheThatCannotBeUsedIsSaid) {
   const std::filesystem::path place = folder_ / "cache";
   struct Place {
-    const char* leads_to;  // "": a file
+    const char* leads_to;  // "": no link, but a file
     const char* reason;
   };
   for (const auto& [leads_to, reason] : std::vector<Place>{
@@ -291,7 +291,7 @@ TEST_F(Safety, ALockedCacheIsNotWaitedForLong) {
     return std::pair(outcome,
                      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   };
-  // So that there is something to be remembered.
+  // So that the run has something to write to the cache.
   const auto forget_and = [&](const std::string& lock) {
     sqlite3* database = open_database(cache());
     EXPECT_TRUE(run_sql(database, "DELETE FROM winners; " + lock));
@@ -318,7 +318,7 @@ TEST_F(Safety, ADamagedCacheIsSaidAndMovedAside) {
   ASSERT_EQ(run({"doctor", "--only", "environment.cache.corrupt"}).exit_code, 0);
   std::string bytes = text("cache/athanor.db");
   ASSERT_GT(bytes.size(), 8192U);
-  for (size_t i = 4096; i < 8192; ++i) bytes[i] = static_cast<char>(i * 31);  // the header stays
+  for (size_t i = 4096; i < 8192; ++i) bytes[i] = static_cast<char>(i * 31);  // the header is kept
   write_file_atomically(cache(), bytes);
   const Outcome found = run({"doctor", "--only", "environment.cache.corrupt", "--json"});
   EXPECT_EQ(found.exit_code, 1) << found.out;
@@ -332,7 +332,7 @@ TEST_F(Safety, ADamagedCacheIsSaidAndMovedAside) {
   EXPECT_EQ(run({"doctor", "--only", "environment.cache.corrupt"}).exit_code, 0);
 }
 
-/// A grey PNG of zeros: width x height in width * height / 1000 bytes.
+/// A grey PNG of zeros, width x height, in only width * height / 1000 bytes.
 std::string huge_png(uint32_t width, uint32_t height) {
   const auto number = [](uint32_t value) {
     std::string text;
@@ -401,7 +401,7 @@ TEST_F(Safety, APipeThatNobodyWritesToIsNotWaitedForForEver) {
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
   expect_says(outcome, {"fifo", "a pipe that nobody writes to"});
-  // One that somebody writes to, later than it is opened, is read.
+  // A pipe that gets a writer only after it was opened is read.
   Program reads(folder_.path(), {"predict", "fifo", "--device", "cpu"});
   std::thread writer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));

@@ -1,4 +1,4 @@
-// What commands show of a step is the step that training makes.
+// The step that commands show is the step that training makes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -34,7 +34,7 @@ class StepOptions : public testing::ProgramTest {
   }
 };
 
-/// What a step computes, in its order; where its inputs are may differ.
+/// What a step computes, in order. The places of its inputs may differ.
 std::vector<std::string> steps_of(const json& plan) {
   std::vector<std::string> steps;
   for (const json& step : plan["steps"])

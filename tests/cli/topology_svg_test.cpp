@@ -1,4 +1,4 @@
-// The picture of `detect --topology --svg`: every text lies within its box, by the widths of a wide font.
+// The picture of `detect --topology --svg`: every text fits its box, measured with the widths of a wide font.
 #include <gmock/gmock.h>
 
 #include <regex>
@@ -13,8 +13,8 @@ namespace {
 using testing::Outcome;
 using testing::UnpackedMachine;
 
-// Advance widths of the characters from ' ' on, in thousandths of the font's size, as the fonts' hmtx tables
-// have them: DejaVu Sans and DejaVu Sans Bold, the widest that the picture names.
+// Advance widths of the characters from ' ' on, in thousandths of the font size, from the fonts' hmtx tables:
+// DejaVu Sans and DejaVu Sans Bold, the widest fonts that the picture names.
 constexpr int regular[] = {318,  401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
                            636,  636, 636, 636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531,
                            1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656, 557, 863, 748, 787,
@@ -34,7 +34,7 @@ double measured(const std::string& text, bool is_bold, double size) {
     if (static_cast<unsigned char>(c) >= 32 && static_cast<unsigned char>(c) < 127)
       width += (is_bold ? bold : regular)[c - 32] * size / 1000;
     else if ((static_cast<unsigned char>(c) & 0xc0) != 0x80)
-      width += 0.38 * size;  // '·', the only one that the picture itself has
+      width += 0.38 * size;  // '·', the only other character of the picture itself
   return width;
 }
 
@@ -52,7 +52,7 @@ double number(const std::string& tag, const std::string& name) {
   return std::regex_search(tag, found, std::regex(" " + name + "=\"([0-9.]+)\"")) ? std::stod(found[1]) : -1;
 }
 
-// Texts of the picture that stick out of the smallest box that they begin in (or of the page).
+// The picture's texts that do not fit the smallest box in which they begin (or the page).
 std::vector<std::string> sticking_out(const std::string& svg) {
   std::vector<Box> boxes;
   std::vector<Placed> texts;
@@ -77,7 +77,7 @@ std::vector<std::string> sticking_out(const std::string& svg) {
         around = box;
     const bool is_bold = !one.kind.empty() && one.kind != "link";
     const double size = one.kind == "title" ? 21 : one.kind == "head" ? 15 : 13;
-    // 4 px stay free below the letters' feet.
+    // 4 px below the letters must stay free.
     if (one.x + measured(one.text, is_bold, size) > around.x + around.width ||
         one.y + 4 > around.y + around.height)
       out.push_back(one.text);
@@ -108,7 +108,7 @@ TEST_F(TopologyPicture, KeepsEveryTextInItsBox) {
     const std::string name = file.path().stem();
     EXPECT_THAT(sticking_out(draw(name)), ::testing::IsEmpty()) << name;
   }
-  // An integrated GPU beside a card, of which only ids are known.
+  // An integrated GPU and a card of which only the ids are known.
   EXPECT_THAT(sticking_out(draw("doctor/healthy-integrated-and-discrete")), ::testing::IsEmpty());
 }
 

@@ -1,4 +1,4 @@
-// Which loops run in the kernel of a contraction whose result they read, and that results stay the same.
+// Which loops run in the kernel of the contraction whose result they read, and that results stay the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace athanor {
 namespace {
 
-std::vector<Tensor> kept;  // inputs that are used again: no result takes over their memory
+std::vector<Tensor> kept;  // inputs that are used again, so that no result takes over their memory
 
 Tensor numbers(const Shape& shape, double scale, Device device, DType dtype) {
   std::vector<float> values(static_cast<size_t>(shape.size()));
@@ -31,7 +31,7 @@ Tensor numbers(const Shape& shape, double scale, Device device, DType dtype) {
 using Tensors = std::vector<Tensor>;
 using TypedComputation = std::function<Tensors(Device, DType)>;
 
-/// The same values on the device, twice, and on the CPU without epilogues.
+/// Compares the values on the device, computed twice, with those on the CPU without epilogues.
 void expect_same_typed_values(Device device, DType dtype, const TypedComputation& computed) {
   const auto floats = [](const Tensor& x) { return cast(x, DType::f32).to(Device{}).to_vector<float>(); };
   const Tensors here = computed(device, dtype), again = computed(device, dtype);
@@ -56,11 +56,11 @@ class Absorbed : public ::testing::TestWithParam<DType> {
   void SetUp() override {
     ATHANOR_NEEDS_GPU();
     gpu_ = testing::gpu_devices().front().device;
-    compile_options().deterministic = true;  // the best guess does it all at once
+    compile_options().deterministic = true;  // the best guess is the one that computes all in one kernel
     const GpuTraits& traits = testing::traits_of(gpu_);
     for (const auto& units : {traits.matrix_units, traits.lane_units})
       tiles_ |= std::ranges::count(units, GetParam(), &MatrixUnit::input) > 0;
-    // Without tiles a loop behind the kernel computes the rest, as in f32, and PoCL compiles it slowly.
+    // Without tiles a loop after the kernel computes the rest, as in f32, and PoCL is slow to compile it.
     if (!tiles_ && GetParam() != DType::f32)
       GTEST_SKIP() << "this device has no tiles of " << to_string(GetParam());
   }
@@ -69,7 +69,7 @@ class Absorbed : public ::testing::TestWithParam<DType> {
     compile_options().deterministic = before_;
   }
 
-  /// Where kernels go by tiles, it takes this many; the values are right everywhere.
+  /// If the device has tiles, the plan has this many steps. The values must be right on any device.
   void check(const TypedComputation& computed, size_t steps) {
     if (tiles_) {
       const auto plan = plan_for(computed(gpu_, GetParam()));
@@ -137,7 +137,7 @@ TEST_P(Absorbed, SumsOfAll) {
       1);
 }
 
-// Few tiles along a long K: they are computed in parts.
+// Few tiles along a long K: K is divided into parts.
 TEST_P(Absorbed, PartsOfK) {
   check(
       [](Device device, DType dtype) -> Tensors {
@@ -161,7 +161,7 @@ TEST_P(Absorbed, SumsOfChannels) {
           1);
 }
 
-// As batch norm's running statistics are.
+// An average like batch norm's running statistics.
 TEST_P(Absorbed, AveragesThatItUpdatesKeepTheirPlace) {
   const auto train = [&](Device device, bool looks) {
     const Tensor x = numbers({3, 16, 6, 5}, 1, device, GetParam()),
@@ -204,7 +204,7 @@ TEST_P(Absorbed, LeaveWhatNeedsTheSumsFirst) {
   });
 }
 
-// OpenCL's lanes exchange what they reduce through local memory.
+// OpenCL's lanes exchange partial results through local memory.
 TEST(AbsorbedByLanes, SumsOfRowsAndColumns) {
   ATHANOR_NEEDS_GPU();
   const Device device = testing::gpu_devices().front().device;
@@ -212,7 +212,7 @@ TEST(AbsorbedByLanes, SumsOfRowsAndColumns) {
   if (gpu.facts().target != GpuTarget::opencl) GTEST_SKIP() << "lanes exchange registers here";
   const GpuTraits before = gpu.traits();
   const bool deterministic = compile_options().deterministic;
-  compile_options().deterministic = true;  // the best guess does it all at once
+  compile_options().deterministic = true;  // the best guess is the one that computes all in one kernel
   gpu.set_traits(testing::with_lane_tiles(before));
   const TypedComputation computed = [](Device on, DType dtype) -> Tensors {
     const Tensor h = matmul(numbers({40, 24}, 1, on, dtype), numbers({24, 56}, 0.5, on, dtype));

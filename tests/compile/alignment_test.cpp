@@ -1,4 +1,4 @@
-// What a kernel request says about where its operands begin.
+// What a kernel request says about the alignment of its operands.
 #include <gtest/gtest.h>
 
 #include "athanor/compile/plan.h"
@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// The request of the product of columns `first` to `first` + 8 of a matrix with another one.
+/// The request for the product of columns `first` to `first` + 8 of a matrix with another matrix.
 KernelRequest product_from(int64_t first) {
   const Tensor x = uniform({8, 24}, -1, 1).eval(), w = uniform({8, 8}, -1, 1).eval();
   matmul(slice(x, 1, first, first + 8), w).eval();

@@ -1,5 +1,5 @@
-// Attention on GPUs reads its matrices where they lie, writes results in the order in which they are read,
-// and computes the log-sum-exp along.
+// Attention on GPUs reads its matrices where they are, writes results in the order in which they are read,
+// and computes the log-sum-exp in the same kernel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Tensor wave(const Shape& shape, double step, Device device, DType dtype) {
   return x;
 }
 
-/// Multi-head attention of x [2, T, 3 heads features], as a transformer has it; the result and x's gradient.
+/// Multi-head attention of x [2, T, 3 heads features], as in a transformer: the result and x's gradient.
 std::vector<Tensor> heads_of(Device device, DType dtype, int64_t rows, int64_t heads, int64_t features) {
   Tensor x = wave({2, rows, 3 * heads * features}, 0.7, device, dtype).requires_grad();
   const Tensor weight = wave({heads * features, 5}, 0.3, device, dtype);
@@ -55,7 +55,7 @@ TEST_P(AttentionInMemory, IsReadAndWrittenWhereItLies) {
     EXPECT_EQ(std::ranges::count(step.ops, "copy"), 0) << explain(*plan);
     attention += step.ops.front().find("attention") != std::string::npos;
   }
-  EXPECT_EQ(attention, 3U) << explain(*plan);  // with the log-sum-exp; dq; dk with dv
+  EXPECT_EQ(attention, 3U) << explain(*plan);  // forward with the log-sum-exp; dq; dk with dv
 }
 
 TEST_P(AttentionInMemory, GivesTheSameValues) {
@@ -68,7 +68,7 @@ TEST_P(AttentionInMemory, GivesTheSameValues) {
   const double allowed = GetParam() == DType::f32 ? 1e-4 : 2e-2;
   for (const auto& [rows, heads, features] :
        std::vector<std::array<int64_t, 3>>{{20, 3, 16}, {37, 2, 12}, {9, 1, 7}}) {
-    // Timed kernels are compared with the host's, which reads and writes in order.
+    // Timed kernels (9 rows) are compared with the host's, which reads and writes in order.
     compile_options().deterministic = rows > 9;
     const auto here = heads_of(gpu, GetParam(), rows, heads, features);
     const auto there = heads_of({}, DType::f32, rows, heads, features);

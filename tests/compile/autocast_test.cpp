@@ -1,4 +1,4 @@
-// Mixed precision as a pass: which types it gives to which ops, and that gradients stay right.
+// Mixed precision as a pass: which ops it computes in which types, and that gradients stay right.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace athanor {
 namespace {
 
-/// Graphs by hand, as the evaluator makes them: all nodes of one precision.
+/// Builds graphs by hand, like the evaluator's: all nodes have one precision.
 class MixedGraph {
  public:
   explicit MixedGraph(Precision precision) : precision_(precision) {}
@@ -105,7 +105,7 @@ TEST(Autocast, LeavesIntegersBoolAndOtherFloatsAlone) {
 }
 
 TEST(Autocast, CastsAWeightOnce) {
-  // Forward reads it transposed, the gradient as it is.
+  // Forward reads the weight transposed, the gradient reads it as it is.
   MixedGraph b(Precision::bf16);
   const int x = b.input({1, 2, 3}), w = b.input({4, 3}), dy = b.input({1, 2, 4});
   const int transposed = b.op("permute", {w}, {{"axes", Ints{1, 0}}});
@@ -121,7 +121,7 @@ TEST(Autocast, CastsAWeightOnce) {
 TEST(Autocast, PromotesToTheWidestOfFullOperands) {
   MixedGraph b(Precision::bf16);
   const int y = b.op("batch_matmul", {b.input({1, 2, 3}), b.input({1, 3, 4})});
-  // A bias beside rows does not widen, a whole f32 operand does.
+  // A bias that is broadcast over rows does not widen the type, an f32 operand of full shape does.
   const int biased = b.op("add", {y, b.spread(b.input({1, 1, 4}), {1, 2, 4})});
   const int scaled = b.op("mul", {biased, b.spread(b.number(0.5), {1, 2, 4})});
   const int residual = b.op("sub", {scaled, b.input({1, 2, 4})});
@@ -166,7 +166,7 @@ TEST(Autocast, MarksProductsOfTf32AndChangesNoType) {
   EXPECT_EQ(to_string(autocast(g)), to_string(g));
 }
 
-// PyTorch 2.x, "CUDA Op-Specific Behavior" in its documentation of torch.amp, for the ops that both have.
+// From PyTorch 2.x, documentation of torch.amp, "CUDA Op-Specific Behavior", for the ops that both have.
 TEST(Autocast, PoliciesAreThoseOfPyTorch) {
   const std::set<std::string> low = {"batch_matmul",
                                      "conv2d",
@@ -184,7 +184,7 @@ TEST(Autocast, PoliciesAreThoseOfPyTorch) {
   const std::set<std::string> full = {
       "cross_entropy", "ctc_loss", "ctc_loss_grad", "cumsum", "exp", "expm1",      "log",     "log1p",
       "log_softmax",   "pow",      "prod",          "rsqrt",  "sum", "reciprocal", "softmax", "softplus"};
-  // Not in its lists, for they are no ops of a model: what changes parameters and running statistics.
+  // Ops that change parameters and running statistics. They are not in PyTorch's lists.
   const std::set<std::string> own = {"running_average", "adam_mean", "adam_square",      "adam_step",
                                      "sgd_momentum",    "sgd_step",  "sgd_nesterov_step"};
   for (const Op* op : all_ops()) {
@@ -195,7 +195,7 @@ TEST(Autocast, PoliciesAreThoseOfPyTorch) {
   }
 }
 
-/// Expects all arithmetic between two nodes to be outside of mixed precision.
+/// Expects all arithmetic between two nodes to be excluded from mixed precision.
 void expect_in_f32(const Node& to, const Node& from) {
   if (&to == &from) return;
   if (!is_movement(to.op->prim)) {
@@ -204,7 +204,7 @@ void expect_in_f32(const Node& to, const Node& from) {
   for (const NodePtr& input : to.inputs) expect_in_f32(*input, from);
 }
 
-// Functions of those lists that are composed of several ops.
+// Functions in PyTorch's lists that are composed of several ops here.
 TEST(Autocast, ComposedLossesAndNormsAreInF32) {
   const Tensor x = call("batch_matmul", {Tensor::placeholder({DType::f32, {1, 4, 4}, {}}),
                                          Tensor::placeholder({DType::f32, {1, 4, 4}, {}})});
@@ -295,7 +295,7 @@ TEST(Autocast, CastsFuseIntoLoops) {
   const Autocast scope(Precision::bf16);
   const Tensor y = matmul(relu(matmul(x, w) * 2 + 1), w);
   const auto plan = plan_for({y});
-  // The casts of x, of w and of the result are loops of their own: what they read and write is the plan's.
+  // The casts of x, of w and of the result are separate loops, because they read and write the plan's values.
   int alone = 0;
   for (const PlanStep& step : plan->steps)
     alone += step.ops.size() == 1 && step.name().starts_with("cast to ");

@@ -12,7 +12,7 @@
 namespace athanor {
 namespace {
 
-std::vector<Tensor> held;  // inputs that are used again: no result takes over their memory
+std::vector<Tensor> held;  // inputs that are used again, so that no result takes over their memory
 
 Tensor ramp(const Shape& shape, double scale, Device device) {
   std::vector<float> values(static_cast<size_t>(shape.size()));
@@ -25,7 +25,7 @@ Tensor ramp(const Shape& shape, double scale, Device device) {
 }
 
 using Values = std::vector<Tensor>;
-/// From a device to what is computed there.
+/// Computes values on a device.
 using Computation = std::function<Values(Device)>;
 
 std::vector<std::string> step_names(const Plan& plan) {
@@ -38,7 +38,7 @@ std::vector<std::string> names_on(Device device, const Computation& computed) {
   return step_names(*plan_for(computed(device)));
 }
 
-/// Values on the device with epilogues, and on the CPU without them.
+/// Compares the values on the device, with epilogues, with those on the CPU without epilogues.
 void expect_same_values(Device device, const Computation& computed) {
   const Values here = computed(device);
   eval(here);

@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-// An op that has a reference, and neither a decomposition nor kernels.
+// An op that has a reference, but neither a decomposition nor kernels.
 ATHANOR_OPS(riddle) {
   define_op({.name = "riddle",
              .doc = "2 x + the index",

@@ -1,4 +1,4 @@
-// Updates in place of small values that other steps need longer.
+// Updates in place of small values whose old values later steps still need.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace athanor {
 namespace {
 
-/// As batch norm's weight is: the loop that sums its gradient updates it, and a later one needs the old one.
+/// Like batch norm's weight: the loop that sums its gradient updates it, and a later one needs the old value.
 std::vector<float> updated(Device device, bool& in_place) {
   const Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}, device);
   Tensor w = Tensor::from<float>({1, 2, 3, 4}, {4}, device), y;

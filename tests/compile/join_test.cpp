@@ -1,4 +1,4 @@
-// Loops that run together: which may join, that results are the same bit for bit, and that memory hardly
+// Loops that run in one launch: which may join, that results are the same bit for bit, and that memory hardly
 // grows.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace athanor {
 namespace {
 
-// A GPU that need not exist: plans can be made for it.
+// A GPU that need not exist: one can make plans for it.
 Device no_gpu() { return parse_device("offline"); }
 
 std::shared_ptr<const Plan> plan_of_step(const std::string& name, const std::string& optimizer_name) {
@@ -39,7 +39,7 @@ bool writes_in_place(const Plan& plan, const PlanStep& step) {
   });
 }
 
-// Counts launches of elementwise loops that only update.
+// Counts launches of elementwise loops that only update values.
 int update_launches(const Plan& plan) {
   int count = 0;
   for (const PlanStep& step : plan.steps)
@@ -53,7 +53,7 @@ int updated_in_place(const Plan& plan) {
   return count;
 }
 
-// Checks that everything a step reads was written before it and is not overwritten before it.
+// Checks that a step's inputs were written before it and not overwritten before it.
 void expect_ordered(const Plan& plan) {
   std::set<int> written(plan.inputs.begin(), plan.inputs.end()), overwritten;
   for (const PlanStep& step : plan.steps) {
@@ -81,15 +81,15 @@ TEST(Join, UpdatesOfManyParametersShareALaunch) {
     EXPECT_EQ(together->bytes(), alone->bytes());
     EXPECT_NE(explain(*together).find(" parameters "), std::string::npos) << explain(*together);
     expect_ordered(*together);
-    // The limit of join.cpp, which does not count the small gaps between temporaries, nor the scratch memory
-    // of kernels: they are chosen later.
+    // The limit of join.cpp, which counts neither the small gaps between temporaries nor the scratch memory
+    // of kernels, because these are chosen later.
     size_t scratch = 0;
     for (const PlanStep& step : together->steps) scratch = std::max(scratch, step.kernel.scratch_bytes);
     EXPECT_LE(static_cast<double>(together->arena_bytes()),
               static_cast<double>(alone->arena_bytes()) * 1.02 + static_cast<double>(scratch) +
                   std::max(4.0 * (1 << 20), static_cast<double>(alone->planned_memory_bytes()) / 16));
     for (const PlanStep& step : together->steps) {
-      EXPECT_LE(step.buffers.size(), 64U) << step.name();  // what the device takes
+      EXPECT_LE(step.buffers.size(), 64U) << step.name();  // the device's limit
       if (step.loops.size() > 1 && writes_in_place(*together, step)) {
         EXPECT_TRUE(step.name().starts_with("update of ")) << step.name();
       }
@@ -119,7 +119,7 @@ Tensor ramp(int64_t size, double scale, Device device) {
   return Tensor::from(from_doubles(DType::f32, {size}, values), device);
 }
 
-// Updates that look alike: some read results of others, some read what others overwrite.
+// Updates that look alike: some read others' results, some read values that others overwrite.
 std::vector<std::vector<float>> tangled_updates(Device device) {
   const Tensor g = ramp(40, 0.3, device);
   Tensor a = ramp(40, 0.1, device), b = ramp(20, 0.2, device), c = ramp(30, 0.4, device),
@@ -143,7 +143,7 @@ TEST(Join, WhatNeedsEachOtherRunsInOrder) {
   }
 }
 
-// x' = x + k a, with its loads in the given order, and the buffers x, a, k and x' with the given numbers.
+// x' = x + k a, with its loads in the given order; `buffers` are the numbers of x, a, k and x'.
 LoopProgram update(const std::vector<int>& order, const std::array<int, 4>& buffers) {
   LoopProgram loop;
   loop.space = {50};

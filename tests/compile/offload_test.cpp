@@ -1,4 +1,4 @@
-// Optimizer state in the host's memory: the plan copies it there and back, late and beside kernels.
+// Optimizer state in the host's memory: the plan copies it to the device and back, late and beside kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,18 +38,18 @@ TEST(Offload, TakesTheStateOffTheDevice) {
   for (const auto& parameter : wide_net({}).parameters())
     parameters += static_cast<int64_t>(parameter.value().type().bytes());
   const int64_t saved = kept->planned_memory_bytes(gpu) - offloaded->planned_memory_bytes(gpu);
-  EXPECT_GT(saved, parameters);  // of twice as much, for state that is under way takes memory
+  EXPECT_GT(saved, parameters);  // not twice as much, because copies in progress take memory
   EXPECT_GE(offloaded->planned_memory_bytes(Device{}), 2 * parameters);
-  EXPECT_EQ(offloaded->copies(), 4 * 8);  // two tensors of each parameter, there and back
+  EXPECT_EQ(offloaded->copies(), 4 * 8);  // two tensors of each parameter, to the device and back
   EXPECT_NE(explain(*offloaded).find("32 copies between them"), std::string::npos);
-  // What comes back takes the place of what went.
+  // State that is copied back is stored in place of the old state.
   for (const int v : offloaded->outputs) {
     const PlanValue& value = offloaded->values[static_cast<size_t>(v)];
     if (value.type.device == Device{}) {
       EXPECT_GE(value.in_place_of, 0);
     }
   }
-  // Copies run on a queue of their own, and not at once.
+  // Copies run on their own queue, and not at the start.
   const auto is_copy = [](const PlanStep& step) { return step.kind == PlanStep::Kind::copy; };
   const auto first = std::ranges::find_if(offloaded->steps, is_copy) - offloaded->steps.begin();
   EXPECT_GT(first, 2);

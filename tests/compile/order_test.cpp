@@ -1,4 +1,4 @@
-// Ordering edges, and what a schedule tells about memory before kernels are chosen.
+// Ordering edges, and what a schedule shows about memory before kernels are chosen.
 #include <gtest/gtest.h>
 
 #include "athanor/compile/plan.h"
@@ -8,7 +8,7 @@
 namespace athanor {
 namespace {
 
-/// tanh(x) is needed at the start and at the end of a chain of products: kept for all of it, or computed
+/// tanh(x) is needed at the start and at the end of a chain of products. It is kept meanwhile, or computed
 /// again late.
 class Chain {
  public:
@@ -25,7 +25,7 @@ class Chain {
     graph.outputs = {op("sum", {op("mul", {y, used})}, {{"axes", Ints{0, 1, 2}}})};
   }
   Plan plan() const { return compile(graph, {false}, CompileOptions{.deterministic = true}); }
-  /// The steps in which tanh is computed.
+  /// The numbers of the steps that compute tanh.
   static std::vector<size_t> tanhs(const Plan& plan) {
     std::vector<size_t> found;
     for (size_t s = 0; s < plan.steps.size(); ++s)
@@ -50,7 +50,7 @@ class Chain {
 };
 
 TEST(OrderingEdges, KeepAValueThatIsComputedAgain) {
-  EXPECT_EQ(Chain::tanhs(Chain(true, false).plan()).size(), 1U);  // the same value: computed once
+  EXPECT_EQ(Chain::tanhs(Chain(true, false).plan()).size(), 1U);  // the same value is computed once
   const Plan plan = Chain(true, true).plan();
   const std::vector<size_t> found = Chain::tanhs(plan);
   ASSERT_EQ(found.size(), 2U) << explain(plan);

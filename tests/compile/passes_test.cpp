@@ -1,4 +1,4 @@
-// Each pass alone: what it changes, and that the meaning stays the same.
+// Each pass by itself: what it changes, and that the meaning stays the same.
 #include <gtest/gtest.h>
 
 #include "athanor/compile/graph.h"
@@ -91,7 +91,7 @@ TEST(Simplify, ASumOfPadsIsAConcatenation) {
   const auto padded = [&](int piece, int64_t low, int64_t high) {
     return b.op("pad", {piece}, {{"low", Ints{0, low}}, {"high", Ints{0, high}}, {"value", 0.0}});
   };
-  // In any order, and first the two that are no neighbours.
+  // The order does not matter; here the two pieces that are not neighbours are added first.
   const int ends = b.op("add", {padded(z, 8, 0), padded(x, 0, 6)});
   const Graph whole = simplify(b.output(b.op("add", {padded(y, 3, 1), ends})));
   ASSERT_EQ(whole.nodes.size(), 4U) << to_string(whole);
@@ -101,7 +101,7 @@ TEST(Simplify, ASumOfPadsIsAConcatenation) {
   const Graph part = simplify(b.output(b.op("add", {padded(y, 3, 1), padded(x, 0, 6)})));
   EXPECT_EQ(count(part, "concat"), 1) << to_string(part);
   EXPECT_EQ(count(part, "pad"), 1) << "for the last element of the axis";
-  // These overlap, and these leave a gap.
+  // The first pair overlaps, the second one leaves a gap.
   for (const int other : {padded(y, 2, 2), padded(y, 4, 0)}) {
     const Graph none = simplify(b.output(b.op("add", {other, padded(x, 0, 6)})));
     EXPECT_EQ(count(none, "concat"), 0) << to_string(none);
@@ -162,7 +162,7 @@ TEST(Views, AReshapeOfTransposedMemoryIsCopied) {
   const int x = b.input({4, 6});
   const int t = b.op("permute", {x}, {{"axes", Ints{1, 0}}});
   const int split = b.op("reshape", {t}, {{"shape", Ints{2, 3, 4}}});  // splits an axis: a view
-  const int flat = b.op("reshape", {t}, {{"shape", Ints{24}}});        // joins two: not one
+  const int flat = b.op("reshape", {t}, {{"shape", Ints{24}}});        // joins two axes: not a view
   b.graph.outputs = {b.op("neg", {split}), b.op("neg", {flat})};
   EXPECT_EQ(count(add_copies(b.graph), "cast"), 1);
 }
@@ -176,7 +176,7 @@ TEST(Layout, StaysBlockedBetweenConvolutions) {
   for (const auto& step : plan->steps) reorders += step.name() == "reorder";
   for (const auto& value : plan->values) blocked |= value.layout.block != 0;
   if (!blocked) GTEST_SKIP() << "this CPU or build has no blocked convolutions";
-  EXPECT_EQ(reorders, 2) << explain(*plan);  // in, and out
+  EXPECT_EQ(reorders, 2) << explain(*plan);  // at the input and at the output
 }
 
 TEST(Passes, ResultsAgreeWhateverIsSwitchedOff) {

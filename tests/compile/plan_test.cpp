@@ -1,4 +1,4 @@
-// What the compiler promises about plans: what is fused, what is updated in place, and that memory never
+// What the compiler guarantees: what is fused, what is updated in place, and that memory never
 // overlaps.
 #include "athanor/compile/plan.h"
 
@@ -21,7 +21,7 @@ Tensor ramp(const Shape& shape, double scale = 0.1) {
   return Tensor::from(values, shape);
 }
 
-// No two temporaries (or scratch blocks) that are alive at the same step share a byte.
+// Two temporaries (or scratch blocks) that are alive in the same step must not share a byte.
 void expect_no_overlap(const Plan& plan) {
   struct Block {
     int first, last;
@@ -92,7 +92,7 @@ TEST(Plan, NormalisationReadsItsInputThreeTimesAndStoresOnce) {
   const Tensor x = ramp({8, 16, 5, 5});
   const Tensor y = relu(batch_norm(x, ramp({16}), ramp({16})));
   const auto plan = plan_for({y});
-  EXPECT_EQ(plan->steps.size(), 3U);  // mean; variance; normalise, scale, shift and ReLU together
+  EXPECT_EQ(plan->steps.size(), 3U);  // mean; variance; normalise, scale, shift and ReLU in one loop
   int64_t large = 0;
   for (const auto& v : plan->values)
     if (v.kind == PlanValue::Kind::temporary && v.type.shape.size() >= x.size()) ++large;
@@ -121,7 +121,7 @@ TEST(Plan, ParametersAreUpdatedWhereTheyLie) {
   EXPECT_EQ(last_plan()->steps.size(), 1U);
 }
 
-// Else both would change their addresses in every step, and launches that were captured could not run again.
+// If both changed addresses in every step, captured launches could not run again.
 TEST(Plan, ParametersOfOneLoopDoNotSwapTheirMemory) {
   Tensor p = ramp({50, 40}), m = ramp({50, 40}, 0.2);
   p.eval(), m.eval();
@@ -137,7 +137,7 @@ TEST(Plan, ParametersOfOneLoopDoNotSwapTheirMemory) {
 }
 
 TEST(Plan, AnUpdateAtTheEndOfAReductionIsInPlace) {
-  // A bias with momentum: nothing else needs its gradient, which is a sum.
+  // A bias with momentum: only this update needs its gradient, which is a sum.
   const Tensor g = ramp({64, 48}, 0.3);
   const auto step = [&](Tensor& p, Tensor& m) {
     m = 0.9 * m + sum(g, {0});
@@ -165,8 +165,8 @@ TEST(Plan, AnEpilogueDoesNotOverwriteWhatItsLoopReadsElsewhere) {
     Tensor p = ramp({40}), q = ramp({40});
     const Tensor x = ramp({40, 40}, 0.3), y = ramp({40, 40}, 0.2);
     eval({p, q});
-    p = p + sum(x * reshape(p, {1, 40}), {1});  // along the reduced axis
-    q = flip(q) + sum(y, {1});                  // an element that another index of the epilogue uses
+    p = p + sum(x * reshape(p, {1, 40}), {1});  // read along the reduced axis
+    q = flip(q) + sum(y, {1});                  // reads the element of another index of the epilogue
     eval({p, q});
     for (int output : last_plan()->outputs)
       EXPECT_LT(last_plan()->values[static_cast<size_t>(output)].in_place_of, 0) << explain(*last_plan());
@@ -206,7 +206,7 @@ TEST(Plan, AParameterStillReadLaterIsUpdatedAfterwards) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3 * std::abs(want[i]) + 1e-3);
 }
 
-// Checks for NaN after each step while it exists.
+// Checks for NaN after each step while this exists.
 class CheckNan {
  public:
   CheckNan() { compile_options().check_nan = true; }
@@ -230,7 +230,7 @@ TEST(Plan, AValueThatAFailedUpdateMayHaveTouchedIsLost) {
   }
   testing::expect_error(ErrorCode::value, {"lost", "log", "produced NaN"}, [&] { p.eval(); });
   testing::expect_error(ErrorCode::value, {"lost", "plan_test.cpp"}, [&] { (p + 1.0).eval(); });
-  EXPECT_EQ(ramp({3}).to_vector<float>(), ramp({3}).to_vector<float>());  // nothing else is disturbed
+  EXPECT_EQ(ramp({3}).to_vector<float>(), ramp({3}).to_vector<float>());  // other work still succeeds
   p = ramp({50});
   EXPECT_EQ((p + 1.0).to_vector<float>()[0], p.to_vector<float>()[0] + 1);
 }
@@ -246,7 +246,7 @@ TEST(Plan, AnErrorBeforeAnUpdateLeavesTheOldValue) {
     testing::expect_error(ErrorCode::numeric, {"NaN"}, [&] { p.eval(); });
   }
   testing::expect_error(ErrorCode::numeric, {"NaN"},
-                        [&] { p.eval(); });  // the same again: no tensor was changed
+                        [&] { p.eval(); });  // fails again, because no tensor was changed
   EXPECT_EQ(p.node()->inputs[0]->value->bytes(), old.size() * sizeof(float));
 }
 
@@ -269,7 +269,7 @@ TEST(Plan, GradientsThatNobodyAsksForLeaveNothingBehind) {
   {
     Tensor w = ramp({5});
     w.requires_grad();
-    sum(w * w).backward();  // the gradient refers to w, and w's slot to the gradient
+    sum(w * w).backward();  // the gradient refers to w, and w's slot refers to the gradient
     leaf = w.node();
   }
   EXPECT_TRUE(leaf.expired());
@@ -296,7 +296,7 @@ TEST(Plan, TheSecondStepReusesThePlanWhateverTheScalars) {
 }
 
 TEST(Plan, IsNotSharedByGraphsWithOtherAttributes) {
-  // The pairs of bounds once had the same 64-bit hash.
+  // The two pairs of bounds once had the same 64-bit hash.
   const Tensor x = Tensor::from<float>({-9, 0.5, 9}, {3}).eval();
   EXPECT_EQ(clamp(x, -1, 1).to_vector<float>(), (std::vector<float>{-1, 0.5F, 1}));
   EXPECT_EQ(clamp(x, -4.0064, 0x1.84e785223ec49p+6).to_vector<float>(),
@@ -351,7 +351,7 @@ TEST(Plan, ExplainListsTheKernelsThatWereLeftOutByReason) {
   plan.steps[0].left_out = {{"lib 1 algorithm 2", large},
                             {"lib 1 algorithm 5", "its results are wrong"},
                             {"lib 1 algorithm 6", large}};
-  plan.steps.push_back(plan.steps[0]);  // the same problem is told once
+  plan.steps.push_back(plan.steps[0]);  // the same problem is reported once
   EXPECT_TRUE(explain(plan).ends_with("\nKernels that were left out:\n\nstep 0 " + plan.steps[0].name() +
                                       ":\n  lib 1 algorithm 2, lib 1 algorithm 6: " + large +
                                       "\n  lib 1 algorithm 5: its results are wrong\n"))

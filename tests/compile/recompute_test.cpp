@@ -1,4 +1,4 @@
-// Recomputation: plans fit a limit, and training gives the same bits.
+// Recomputation: plans fit a memory limit, and training gives the same bits.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -46,7 +46,7 @@ std::unique_ptr<nn::Module> small_resnet() {
   return std::make_unique<nn::ResNet>(3, 10, nn::ResNetOptions{.blocks = {1, 1}, .small_stem = true});
 }
 
-/// Convolutions, pools and dropout, with every part between two layers a checkpoint if asked for.
+/// Convolutions, pools and dropout. If `checkpointed`, every part between two layers is a checkpoint.
 class Convolutional : public nn::Module {
  public:
   explicit Convolutional(bool checkpointed) : checkpointed_(checkpointed) {
@@ -73,7 +73,7 @@ class Convolutional : public nn::Module {
   nn::Module* head_ = nullptr;
 };
 
-/// `limit`: of steps, not of initial values.
+/// `limit` applies to steps, not to initial values.
 Trained train(const MakeModel& make, const Tensor& x, const Tensor& labels,
               Precision precision = Precision::f32, int64_t limit = 0) {
   manual_seed(5);
@@ -114,7 +114,7 @@ void expect_same_bits(const Trained& a, const Trained& b) {
   for (const auto& [name, value] : a.state) EXPECT_EQ(value.bytes, b.state.at(name).bytes) << name;
 }
 
-/// Everything that a step reads was written before it, and nothing is overwritten before its last reader.
+/// Checks that a step's inputs were written before it, and that no value is overwritten before its last use.
 void expect_sound(const Plan& plan) {
   std::set<int> written(plan.inputs.begin(), plan.inputs.end()), overwritten;
   for (const PlanStep& step : plan.steps) {
@@ -140,7 +140,7 @@ void expect_fits(const Plan& plan, int64_t limit) {
   expect_sound(plan);
 }
 
-/// The least memory limit, from the error that a far lower one gives.
+/// The least memory limit, from the error for a far lower limit.
 int64_t least_limit(const MakeModel& make, const Tensor& x, const Tensor& y, Precision precision) {
   try {
     train(make, x, y, precision, 1);
@@ -155,8 +155,8 @@ int64_t least_limit(const MakeModel& make, const Tensor& x, const Tensor& y, Pre
   throw std::logic_error("one byte was enough");
 }
 
-/// Trains with less and less memory. `shares`: of what can be saved, how much is still allowed. (How much can
-/// be saved depends on the scratch memory of kernels, and that on the machine's caches.)
+/// Trains with less and less memory. `shares`: how much of the memory that can be saved is still allowed.
+/// (How much can be saved depends on kernels' scratch memory, which depends on the machine's caches.)
 void expect_same_bits_in_less(const MakeModel& make, const Tensor& x, const Tensor& y,
                               std::initializer_list<double> shares, Precision precision = Precision::f32) {
   const Limited deterministic(0);
@@ -214,12 +214,12 @@ TEST(Recompute, KeepsAPlanThatFits) {
   EXPECT_EQ(plan->recomputed, Recomputation());
 }
 
-// Of two products that take as much memory while others are computed: whichever takes less time.
+// Of two products that take the same memory meanwhile, the one that takes less time is computed again.
 TEST(Recompute, ComputesAgainWhatIsCheapByMeasuredTime) {
   const Limited deterministic(0);
   const auto given = [](const Shape& shape) { return Tensor::placeholder({DType::f32, shape, {}}); };
   const Tensor x = given({256, 64}), first = given({64, 1024}), second = given({64, 1024});
-  const auto result = [&] {  // holds nothing in between
+  const auto result = [&] {  // a function, so that no tensor is held in between
     const Tensor a = matmul(x, first), b = matmul(x, second);
     const Tensor scale = mean(square(a)) + mean(square(b));
     const Tensor between = mean(matmul(matmul(x * scale, given({64, 4096})), given({4096, 8})));
@@ -249,7 +249,7 @@ TEST(Recompute, ComputesAgainWhatIsCheapByMeasuredTime) {
   }
 }
 
-// What is alive at one time takes less than what its places take, so a target is first set too low.
+// The values alive at one time need less than the memory that they are given, so the first target is too low.
 TEST(Recompute, AHigherLimitCostsNoMoreTime) {
   const Limited deterministic(0);
   const auto model = nn::make_model("resnet18", {3, 32, 32}, 10);
@@ -269,7 +269,7 @@ TEST(Recompute, AHigherLimitCostsNoMoreTime) {
     try {
       less = recompute(whole, options);
     } catch (const Error&) {
-      break;  // below the least
+      break;  // lower than the least limit
     }
     expect_fits(less, options.memory_limit);
     EXPECT_GE(less.recomputed.share + 0.005, higher) << percent;
@@ -302,7 +302,7 @@ TEST(Checkpoint, NeedsNoPlanOfItsOwnForEachStep) {
 }
 
 TEST(Recompute, FitsPlansOfDevicesWithJoinedUpdates) {
-  const Device gpu = parse_device("offline");  // plans can be made for it
+  const Device gpu = parse_device("offline");  // one can make plans for it
   const auto plan_of_step = [&](int64_t limit) {
     const Limited scope(limit);
     const auto model = small_resnet();

@@ -5,7 +5,7 @@
 namespace athanor {
 namespace {
 
-// One step was timed, with another kernel as well; one has much arithmetic, one moves many bytes.
+// One step was timed, also with another kernel; one has much arithmetic; one moves many bytes.
 Plan three_steps() {
   Plan plan;
   plan.steps.resize(3);

@@ -1,4 +1,4 @@
-// Ops that share work: one request with two outputs where a backend computes them together.
+// Ops that share work become one request with two outputs if the backend can compute them together.
 #include <gtest/gtest.h>
 
 #include "athanor/compile/options.h"
@@ -62,8 +62,8 @@ TEST(Together, GradientsByKeysAndValuesAreOneKernelOnGpus) {
       ASSERT_NEAR(together.values[i][e], alone.values[i][e], 1e-5) << "input " << i << " element " << e;
 }
 
-// The heads of nn::MultiheadAttention are views of one projection. Two kernels have two results: attention
-// with its log-sum-exp, and the gradients by keys and values.
+// The heads of nn::MultiheadAttention are views of one projection. Two kernels have two results each:
+// attention with its log-sum-exp, and the gradients by keys and values.
 TEST(Together, AttentionOfViewsOnGpus) {
   ATHANOR_NEEDS_GPU();
   Tensor x = uniform({2, 10, 36}, -1, 1).eval().to(testing::gpu_devices().front().device).eval();

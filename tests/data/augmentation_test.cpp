@@ -74,7 +74,7 @@ TEST(Augmentation, DoesNotDependOnTheNumberOfWorkers) {
       ++at;
     }
   EXPECT_EQ(at, 6U);
-  // From the middle on, as after a checkpoint.
+  // Resume from the middle, as after a checkpoint.
   DataLoader resumed(noise(), options_with(all_kinds(), 2));
   resumed.restore({1, 1});
   EXPECT_EQ(resumed.next()->inputs.bytes, expected[4].inputs.bytes);
@@ -127,7 +127,7 @@ TEST(RandomStream, IsUniformAndNormal) {
     sum += x, squares += x * x, normals += n, normal_squares += n * n;
     ++counts[static_cast<size_t>(random.below(7))];
   }
-  // Within four standard errors.
+  // The expected values within four standard errors.
   EXPECT_NEAR(sum / many, 0.5, 4 * std::sqrt(1.0 / 12 / many));
   EXPECT_NEAR(squares / many, 1.0 / 3, 4 * std::sqrt(4.0 / 45 / many));
   EXPECT_NEAR(normals / many, 0, 4 / std::sqrt(double{many}));

@@ -16,8 +16,8 @@ namespace {
 
 using testing::expect_error;
 
-/// Example i is the picture (i, -i) with label i % 10. Reading example `faulty` throws; reading takes
-/// `pause`.
+/// Example i is the picture (i, -i) with label i % 10. Reading example `faulty` throws; every reading takes
+/// the time `pause`.
 class Numbers : public Dataset {
  public:
   explicit Numbers(int64_t size) : size_(size) {
@@ -44,7 +44,7 @@ class Numbers : public Dataset {
   ExampleSpec spec_;
 };
 
-/// The examples' indices in the next `batches` batches; -1 means the end of an epoch.
+/// The examples' indices in the next `batches` batches; -1 is the end of an epoch.
 std::vector<std::vector<int>> take(DataLoader& loader, int batches) {
   std::vector<std::vector<int>> result;
   for (int i = 0; i < batches; ++i) {
@@ -112,7 +112,7 @@ TEST(DataLoader, ResumesAtTheVeryBatch) {
       resumed.restore(killed.state());
       EXPECT_EQ(take(resumed, 10), (std::vector(expected.begin() + cut, expected.begin() + cut + 10))) << cut;
     }
-    whole.restore({});  // back to the start, with workers running
+    whole.restore({});  // back to the start, while workers are running
     EXPECT_EQ(take(whole, 30), expected);
   }
 }

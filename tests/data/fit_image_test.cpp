@@ -50,7 +50,7 @@ TEST(FitImage, GreyBecomesThreeChannels) {
 }
 
 TEST(FitImage, CutsTheMiddleAndScales) {
-  // The left and right quarters are white; what is left is black above and grey below.
+  // The left and right quarters are white; the rest is black at the top and grey at the bottom.
   const auto wide = picture(40, 80, 1, [](int64_t y, int64_t x, int64_t) {
     return x < 20 || x >= 60 ? 255 : y < 20 ? 0 : 128;
   });

@@ -15,7 +15,7 @@ from torchvision.transforms.v2 import functional as F
 BILINEAR, NEAREST = InterpolationMode.BILINEAR, InterpolationMode.NEAREST
 random = torch.Generator().manual_seed(3)
 H, W = 9, 12
-# Of bytes, so that picture files could hold them; smooth, with some values twice.
+# Whole byte values, so that picture files could hold them; smooth, with some values twice.
 stored = (torch.nn.functional.interpolate(torch.rand(1, 3, 4, 5, generator=random), (H, W), mode="bilinear")[0] * 255).to(torch.uint8)
 colour = stored.float() / 255
 grey = colour[:1].clone()
@@ -50,7 +50,7 @@ both = {
 for name, f in both.items():
     out["colour." + name], out["grey." + name] = f(colour), f(grey)
 
-# Cut, then scaled with antialiasing: smaller, larger, one of each.
+# Cropped, then scaled with antialiasing: smaller, larger, and one axis each way.
 for name, (top, left, height, width, size) in {
     "smaller": (1, 2, 7, 9, [4, 4]),
     "larger": (2, 1, 4, 5, [9, 11]),
@@ -58,7 +58,7 @@ for name, (top, left, height, width, size) in {
 }.items():
     out["resized." + name] = F.resized_crop(colour, top, left, height, width, size, antialias=True)
 
-# Every operation of RandAugment, and how strong it is at each of 31 strengths.
+# Every operation of RandAugment, with its magnitude at each of 31 strengths.
 for policy, name in ((v2.RandAugment(), "rand"), (v2.TrivialAugmentWide(), "trivial")):
     space = policy._AUGMENTATION_SPACE
     strengths = []

@@ -44,7 +44,7 @@ TEST(MaskedText, HidesAsBertDoes) {
   }
   EXPECT_EQ(places.size(), window) << "any place can be chosen";
   constexpr double all = windows * chosen;
-  EXPECT_NEAR(static_cast<double>(masks) / all, 0.8, 0.012);  // three standard deviations and more
+  EXPECT_NEAR(static_cast<double>(masks) / all, 0.8, 0.012);  // over three standard deviations
   EXPECT_NEAR(static_cast<double>(other) / all, 0.1, 0.009);
   EXPECT_NEAR(static_cast<double>(same) / all, 0.1, 0.009);
   EXPECT_EQ(hidden_in(3, of_bytes), 1);

@@ -14,7 +14,7 @@ namespace {
 
 using testing::expect_error;
 
-/// A picture whose brightness says the class of each pixel: 51 a class.
+/// A picture whose brightness is 51 times the class of each pixel.
 PictureAndMask pair_of(int64_t side, int64_t block) {
   PictureAndMask pair{HostArray(DType::u8, {side, side, 1}), HostArray(DType::u8, {side, side, 1})};
   for (int64_t y = 0; y < side; ++y)
@@ -69,7 +69,7 @@ TEST(Masks, AreScaledAndTurnedToTheNearestPixel) {
       }
     }
     EXPECT_GT(compared, 700) << how;
-    // Blends of two classes may look like a third one.
+    // Not all pixels are the same, because a blend of two classes may look like a third class.
     EXPECT_GT(same, compared * 97 / 100) << how;
   }
   EXPECT_EQ(Augmentation::parse("flip,trivial").without_masks(), "trivial");

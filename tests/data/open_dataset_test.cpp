@@ -98,7 +98,7 @@ TEST(OpenDataset, LabelsWithWideGapsAreRefused) {
                open);
   give(30, {7, 1, 100, 40, 13, 77, 90});
   expect_error(ErrorCode::value, {"101 classes", "7 have images (1, 7, 13, 40, 77, ...)"}, open);
-  // A class or some without pictures are nothing to complain of, nor few pictures of many classes.
+  // Some classes without pictures are accepted, and so are few pictures of many classes.
   give(26 * 4,
        {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26});
   EXPECT_EQ(open(), 27);
@@ -111,7 +111,7 @@ TEST(OpenDataset, LabelsWithWideGapsAreRefused) {
 TEST(OpenDataset, AdvisesOnlyWhatIsTaken) {
   const TempFolder folder;
   const auto open = [&] { open_dataset(folder.path().string(), Split::train); };
-  // An array of four elements, all of whose bytes are 0xff.
+  // An array of four elements, with all bytes 0xff.
   const auto write = [&](const char* file, const std::string& type, const std::string& shape) {
     std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
     header.resize(117, ' ');
@@ -200,7 +200,7 @@ TEST(OpenDataset, FashionMnist) {
   EXPECT_EQ(train->spec().input, (Shape{1, 28, 28}));
   EXPECT_EQ(train->spec().classes, 10);
   EXPECT_EQ(train->spec().class_names[9], "Ankle boot");
-  // The mean and deviation that the literature uses.
+  // The mean and standard deviation that the literature uses.
   EXPECT_NEAR(train->spec().normalization.mean[0], 0.2860, 5e-5);
   EXPECT_NEAR(train->spec().normalization.stddev[0], 0.3530, 5e-5);
   std::vector<float> image(784);

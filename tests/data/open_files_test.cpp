@@ -1,4 +1,4 @@
-// Datasets that are one file or several archives: .npz, .safetensors, .csv, WebDataset.
+// Datasets in one file or in several archives: .npz, .safetensors, .csv, WebDataset.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using testing::expect_error;
 using testing::put_file;
 using testing::TempFolder;
 
-/// What is in an example: its inputs before normalisation would be picture(), so this is read().
+/// An example's values before normalisation would be picture(), so this is read().
 std::vector<float> inputs(const Dataset& dataset, int64_t index, int64_t* label = nullptr) {
   std::vector<float> result(static_cast<size_t>(dataset.spec().input.size()));
   int64_t ignored = 0;
@@ -78,7 +78,7 @@ TEST(OpenFile, OneSplitKeepsATenth) {
 
 TEST(OpenFile, Npz) {
   const TempFolder folder;
-  // NumPy wrote two pictures and two labels: too few to keep any for testing of either class.
+  // NumPy wrote two pictures and two labels: too few to set some of each class aside for testing.
   std::filesystem::copy(testing::corpus_path("npz/deflated"), folder / "a.npz");
   const auto train = open_dataset((folder / "a.npz").string(), Split::train);
   EXPECT_EQ(train->size(), 2);
@@ -98,7 +98,7 @@ TEST(OpenFile, OtherFilesSayWhatWouldBeRight) {
                [&] { open_dataset((folder / "a.npy").string(), Split::train); });
 }
 
-// The numbers of NumPy: (2, 4, 4, 6) has mean 4 and standard deviation sqrt(2).
+// NumPy's values: (2, 4, 4, 6) has mean 4 and standard deviation sqrt(2).
 constexpr const char* train_table =
     "size,color,weight,class\n2,red,1,cat\n4,blue,,dog\n4,red,3,cat\n6,NA,2,dog\n";
 
@@ -121,7 +121,7 @@ TEST(OpenCsv, EncodesNumbersCategoriesAndWhatIsMissing) {
   expect_row(inputs(*train, 1, &label), {0, 1, 0, 0, 1});
   EXPECT_EQ(label, 1);
   expect_row(inputs(*train, 3), {2 / root, 0, 0, 0, 0});
-  // By the columns' names and the training rows' numbers; a new category is none of the known.
+  // Columns are found by name and normalised like the training rows; a new category is none of the known.
   expect_row(inputs(*test, 0, &label), {4 / root, 0, 0, 0, 1});
   EXPECT_EQ(label, 1);
   expect_row(inputs(*test, 1), {0, 1, 0, 0, 0});
@@ -146,7 +146,7 @@ TEST(OpenCsv, ErrorsNameColumnAndExample) {
                open("size,color,weight,class\n1,red,2,bird\n"));
 }
 
-// As at the end of a file that was cut off.
+// For example, the last row of a file that was cut off.
 TEST(OpenCsv, ARowWithoutAClassIsAnError) {
   const TempFolder folder;
   put_file(folder / "train.csv", bytes_of("x,label\n1,a\n2,b\n3,\n"));

@@ -1,4 +1,4 @@
-// Folders of pictures by class, and CIFAR's and EMNIST's files, as open_dataset() opens them.
+// Folders of pictures by class, and the files of CIFAR and EMNIST, opened by open_dataset().
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::vector<float> inputs_of(const Dataset& dataset, int64_t index, int64_t& lab
   return input;
 }
 
-/// Two classes, of all three kinds of files; sizes differ.
+/// Two classes, with all three kinds of files in different sizes.
 void write_pictures(const std::filesystem::path& root) {
   put_file(root / "train/cat/1.png", format_png(gradient(20, 30, 3, 0)));
   put_file(root / "train/cat/deep/2.JPG", testing::jpeg_of(gradient(48, 32, 3, 0)));
@@ -53,8 +53,8 @@ TEST(PictureFolder, IsADatasetOfItsClasses) {
   EXPECT_EQ(label, 1);
   (void)inputs_of(*test, 0, label);
   EXPECT_EQ(label, 1) << "'dog' is class 1 although the test images have no other";
-  // Of 20 x 30 the middle 20 x 20 remains: red goes from 5 / 30 to 25 / 30 of 255, and its mean over the
-  // sixteenth column is at (24.375 - 0.5) / 30, for the gradient steps at whole pixels.
+  // The middle 20 x 20 of 20 x 30 remains: red goes from 5 / 30 to 25 / 30 of 255, and its mean over the
+  // sixteenth column is (24.375 - 0.5) / 30, because the gradient steps at whole pixels.
   const Normalization& n = train->spec().normalization;
   const float red = first[15] * n.stddev[0] + n.mean[0];
   EXPECT_NEAR(red, 23.875 / 30, 0.01);
@@ -122,7 +122,7 @@ TEST(PictureFolder, BrokenPicturesArePassedOverUpToALimit) {
     return to_doubles(batch->labels);
   };
   std::vector<std::string> broken;
-  // The example after the broken one takes its place: the last of class a becomes class b.
+  // The next example takes the place of a broken one, so the last example of class a becomes one of class b.
   const std::vector<double> expected = {0, 0, 0, 0, 0, 0, 0, 1, 1};
   EXPECT_EQ(all_labels(2, 0, &broken), expected);
   ASSERT_EQ(broken.size(), 2U);

@@ -28,7 +28,7 @@ TEST(Shuffle, DependsOnSeedAndEpoch) {
   EXPECT_NE(shuffled_order(100, 1 + (uint64_t{1} << 32), 2), order) << "the high half of the seed counts";
 }
 
-// Resumed runs rely on these numbers; they were computed by a second implementation, in Python.
+// Resumed runs depend on these numbers. A second implementation, in Python, computed them.
 TEST(Shuffle, NeverChanges) {
   EXPECT_EQ(shuffled_order(8, 42, 0), (std::vector<int64_t>{6, 2, 5, 0, 1, 7, 3, 4}));
 }

@@ -15,7 +15,7 @@ namespace {
 using testing::expect_error;
 using testing::TempFolder;
 
-/// 0, 1, 2, ...: a window tells where it begins.
+/// The tokens 0, 1, 2, ..., so that a window shows where it begins.
 std::shared_ptr<const TokenText> counting(int32_t count) {
   TokenText text{.tokens = std::vector<int32_t>(static_cast<size_t>(count)), .bytes = count};
   std::iota(text.tokens.begin(), text.tokens.end(), 0);

@@ -1,4 +1,4 @@
-// Transforms against what torchvision gave for the same pictures and parameters (make_transforms.py).
+// Transforms against torchvision's results for the same pictures and parameters (make_transforms.py).
 #include "athanor/data/transforms.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ Picture picture_of(const std::string& name) {
   return picture;
 }
 
-/// Up to `apart` pixels may differ: those whose source lies halfway between two, where rounding decides.
+/// At most `apart` pixels may differ: those whose source is halfway between two pixels, so rounding decides.
 void expect_same(const Picture& made, const std::string& name, int apart = 0) {
   const Picture expected = picture_of(name);
   ASSERT_EQ(made.channels, expected.channels) << name;

@@ -38,7 +38,7 @@ TEST(DataSheets, AreFoundByPciId) {
             "Radeon RX 6800 XT");
   EXPECT_EQ(sheet_of({.pci_vendor = 0x1002, .pci_device = 0x73bf, .pci_revision = 0xc3}), "Radeon RX 6800");
   EXPECT_EQ(sheet_of({.pci_vendor = 0x10de, .pci_device = 0x2684}), "GeForce RTX 4090");
-  // One id, several products: not guessed, unless their units or memory tell them apart.
+  // If several products have the id, only the units or the memory can decide; otherwise none is chosen.
   EXPECT_EQ(sheet_of({.pci_vendor = 0x1002, .pci_device = 0x744c}), "");
   EXPECT_EQ(sheet_of({.pci_vendor = 0x1002, .pci_device = 0x744c, .compute_units = 96}),
             "Radeon RX 7900 XTX");

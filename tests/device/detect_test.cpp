@@ -1,4 +1,4 @@
-// What `detect` says about whole machines: those in tests/machines, and recorded ones if they are available.
+// What `detect` reports on whole machines: those in tests/machines, and recorded ones if they are available.
 #include "athanor/device/detect.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ int count_of(const Detection& found, const std::string& kind) {
                                         [&](const FoundDevice& device) { return device.kind == kind; }));
 }
 
-// "72 kfd, 36 hip work-group processors, ..."
+// The values of all sources, such as "72 kfd, 36 hip work-group processors, ..."
 std::string said(const FoundDevice& device, const std::string& property) {
   const auto found = device.properties.find(property);
   if (found == device.properties.end()) return "";
@@ -96,7 +96,7 @@ TEST_F(DetectTest, Rx6800Xt) {
   EXPECT_EQ(cpu.number("clock_mhz"), 4850);
 }
 
-// Rusticl's llvmpipe says 300 MHz of every processor.
+// Rusticl's llvmpipe reports 300 MHz for every processor.
 TEST_F(DetectTest, TheClockOfAProcessorIsNotADrivers) {
   const Detection found = detect_fixture(
       "rx6800xt", "++ /machine.toml\n[[opencl]]\nname = \"llvmpipe\"\nkind = \"cpu\"\nclock_mhz = 300\n");
@@ -109,13 +109,13 @@ TEST_F(DetectTest, Rx7900XtxInAHalfSlot) {
   const FoundDevice& card = found.devices.at(0);
   EXPECT_EQ(card.name, "AMD Radeon RX 7900 XTX");
   EXPECT_EQ(card.number("compute_units"), 96);
-  // The slot's link, not the one between the card's switch and its GPU, which always has full width.
+  // The slot's link, not the one between the card's switch and its GPU, which always has all lanes.
   EXPECT_EQ(card.text("pcie_link"), "16.0 GT/s x8");
   EXPECT_EQ(card.text("pcie_link_best"), "16.0 GT/s x16");
   EXPECT_EQ(card.text("matrix_units"), "WMMA");
 }
 
-// What a link can reach is the least of what the card and the slot have, in speed and in lanes.
+// A link reaches the lower of the card's and the slot's limits, in speed and in lanes.
 TEST_F(DetectTest, TheSlotLimitsTheLink) {
   const auto in_slot = [&](const char* machine, const char* root, const char* speed, const char* lanes) {
     const std::string port = std::string("== /sys/devices/pci0000:00/0000:00:") + root;
@@ -126,10 +126,10 @@ TEST_F(DetectTest, TheSlotLimitsTheLink) {
   FoundDevice card = in_slot("rx7900xtx", "01.1", "16.0", "8");
   EXPECT_EQ(said(card, "pcie_link_best"),
             "16.0 GT/s x8 pci of the slot, 16.0 GT/s x16 pci, PCIe4 x16 data sheet");
-  EXPECT_EQ(note(card, "pcie_link"), "");  // it has them
+  EXPECT_EQ(note(card, "pcie_link"), "");  // the link is that fast
   card = in_slot("rx7900xtx", "01.1", "32.0", "16");
   EXPECT_EQ(card.text("pcie_link_best"), "16.0 GT/s x16");
-  EXPECT_THAT(note(card, "pcie_link"), HasSubstr("should reach 16.0 GT/s x16."));  // the slot has them
+  EXPECT_THAT(note(card, "pcie_link"), HasSubstr("should reach 16.0 GT/s x16."));  // the slot allows more
   card = in_slot("rx6600x2", "01.1", "8.0", "16");
   EXPECT_EQ(card.text("pcie_link_best"), "8.0 GT/s x8");
   EXPECT_EQ(note(card, "pcie_link"), "");
@@ -152,7 +152,7 @@ TEST_F(DetectTest, EightMi300X) {
 }
 
 TEST_F(DetectTest, PartsOfAPartitionedDevice) {
-  // CPX: several KFD nodes at one place on the bus, numbered in the top bits of location_id.
+  // CPX mode: several KFD nodes at the same bus address, numbered in the top bits of location_id.
   const Detection found = detect_fixture(
       "mi300x8", "include " ATHANOR_SOURCE_DIR
                  "/tests/machines/include/amd-kfd-node.machine NODE=10 GFX=90402 SIMDS=152 PER_CU=4 ARRAYS=4 "
@@ -160,7 +160,7 @@ TEST_F(DetectTest, PartsOfAPartitionedDevice) {
                  "VRAM=25767706624 BITS=8192 SCLK=2100 MCLK=1300 L2=4096 L3=0 XCC=1\n"
                  "--- /sys/class/kfd/kfd/topology/nodes/3\n--- /sys/bus/pci/devices/0000:22:00.0\n"
                  "--- /sys/class/drm/card2\n--- /sys/devices/pci0000:20\n== /machine.toml\n");
-  EXPECT_EQ(count_of(found, "gpu"), 8);  // seven whole ones, and one part more of the first
+  EXPECT_EQ(count_of(found, "gpu"), 8);  // seven whole devices, and a second part of the first one
   EXPECT_EQ(found.devices[1].number("partition"), 1);
   EXPECT_EQ(found.devices[1].number("compute_units"), 38);
 }
@@ -192,7 +192,7 @@ TEST_F(DetectTest, ArcA770) {
   const Detection found = detect_fixture("arc-a770");
   const FoundDevice& card = found.devices.at(0);
   EXPECT_EQ(card.text("data_sheet"), "Arc A770 16GB");
-  EXPECT_EQ(card.text("pcie_link"), "16.0 GT/s x16");  // the bridge's, not 2.5 GT/s x1
+  EXPECT_EQ(card.text("pcie_link"), "16.0 GT/s x16");  // the bridge's link, not 2.5 GT/s x1
   EXPECT_EQ(card.number("clock_mhz"), 2400);
   EXPECT_TRUE(use_of(card, "opencl").usable);
 }
@@ -292,7 +292,7 @@ TEST_F(DetectTest, TheSameCardTwice) {
   ASSERT_EQ(count_of(found, "gpu"), 2);
   EXPECT_EQ(use_of(found.devices[0], "opencl").device, "opencl:0");
   EXPECT_EQ(use_of(found.devices[1], "opencl").device, "opencl:1");
-  // The card has 8 lanes, by its data sheet; PCI's 16 are those inside it.
+  // By its data sheet the card has 8 lanes. PCI's 16 are inside the card.
   EXPECT_EQ(said(found.devices[0], "pcie_link_best"),
             "16.0 GT/s x8 data sheet, 16.0 GT/s x16 pci, PCIe4 x8 data sheet");
   EXPECT_THAT(note(found.devices[0], "pcie_link"), HasSubstr("should reach 16.0 GT/s x8."));
@@ -329,7 +329,7 @@ TEST_F(DetectTest, NamesDangerousSettings) {
   EXPECT_THAT(dangers("rx6800xt", "HSA_OVERRIDE_GFX_VERSION=gfx1030\n"), HasSubstr("not a version"));
   EXPECT_THAT(dangers("rx6800xt", "GPU_ENABLE_WGP_MODE=0\n"), HasSubstr("single compute units"));
   EXPECT_THAT(dangers("rx6800xt", "GPU_ENABLE_WAVE32_MODE=0\n"), HasSubstr("waves of 64"));
-  EXPECT_EQ(dangers("mi300x8", "GPU_ENABLE_WAVE32_MODE=0\n"), "");  // 64 is right there
+  EXPECT_EQ(dangers("mi300x8", "GPU_ENABLE_WAVE32_MODE=0\n"), "");  // waves of 64 are right for this chip
   EXPECT_THAT(dangers("rtx4090", "CUDA_VISIBLE_DEVICES=\n"), HasSubstr("hides NVIDIA GeForce RTX 4090"));
 }
 
@@ -337,7 +337,7 @@ TEST_F(DetectTest, ShowsWhatTheUserSays) {
   const std::string file =
       "== /home/ada/.config/athanor/devices.toml\n[\"*6800 xt*\"]\ncompute_units = 60\nwave_width = 64\n";
   Detection found = detect_fixture("rx6800xt", file);
-  EXPECT_EQ(found.devices[0].number("compute_units"), 72);  // never edited
+  EXPECT_EQ(found.devices[0].number("compute_units"), 72);  // the user's value does not change it
   EXPECT_THAT(said(found.devices[0], "compute_units"), HasSubstr("60 user for scheduling heuristics only"));
   ASSERT_EQ(found.dangers.size(), 1U);
   EXPECT_THAT(found.dangers[0].what, HasSubstr("'wave_width' of '*6800 xt*' is left out"));
@@ -359,7 +359,7 @@ TEST_F(DetectTest, IsWrittenAsJson) {
   EXPECT_EQ(json["devices"][0]["backends"][1]["device"], "opencl:0");
 }
 
-// Runtimes are trusted no more than files.
+// Answers of runtimes are checked like the contents of files.
 TEST_F(DetectTest, AnswersForNonsense) {
   for (const char* answer : {"compute_units = -1", "compute_units = 9223372036854775807",
                              "memory_bytes = \"x\"", "pci = \"zz\"", "pci = \"0000:03:00.0\"", "name = 3",
@@ -441,7 +441,7 @@ TEST_F(RecordedTrees, AreRead) {
   }
 }
 
-// A machine with nothing but a card's PCI id.
+// A machine of which only a card's PCI id is known.
 Detection detect_id(const fs::path& root, const std::string& vendor, const std::string& id) {
   fs::remove_all(root);
   const fs::path device = root / "sys/bus/pci/devices/0000:03:00.0";
@@ -480,7 +480,7 @@ TEST_F(DetectTest, NamesCardsByTheirId) {
   EXPECT_EQ(detect_id(folder_ / "root", "8086", "ffff").devices[0].name, "Intel GPU 8086:ffff");
 }
 
-// With nothing asked, Windows' libcuda still tells that its GPU is NVIDIA's.
+// Even without runtimes, Windows' libcuda shows that the GPU is NVIDIA's.
 TEST_F(DetectTest, SeesWhatWindowsShows) {
   const Detection asked = detect_fixture("wsl-rtx4090");
   ASSERT_EQ(count_of(asked, "gpu"), 1);
@@ -491,7 +491,7 @@ TEST_F(DetectTest, SeesWhatWindowsShows) {
   EXPECT_EQ(count_of(detect_fixture("wsl-rtx4090", "== /machine.toml\n--- /dev/dxg\n"), "gpu"), 0);
 }
 
-// No driver, and no revision that would tell which of the products with this id it is.
+// There is no driver, and no revision to decide which product with this id it is.
 TEST_F(DetectTest, NamesWhatACardMayBe) {
   const std::string card = "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0/0000:02:00.0/0000:03:00.0";
   std::string more =

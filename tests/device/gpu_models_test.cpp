@@ -1,4 +1,4 @@
-// Which chip a PCI id is, without a driver that says so.
+// The chip for a PCI id, if no driver reports it.
 #include "athanor/device/gpu_models.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::string arch_of(int64_t vendor, int64_t device) {
 
 TEST(GpuModels, KnowCardsSince2012) {
   using namespace pci_vendor;
-  EXPECT_EQ(arch_of(nvidia, 0x102d), "sm_37");    // Tesla K80, among those of GK110
+  EXPECT_EQ(arch_of(nvidia, 0x102d), "sm_37");    // Tesla K80, its id is among those of GK110
   EXPECT_EQ(arch_of(nvidia, 0x1023), "sm_35");    // Tesla K40m
   EXPECT_EQ(arch_of(nvidia, 0x1004), "sm_35");    // GeForce GTX 780
   EXPECT_EQ(arch_of(nvidia, 0x1287), "sm_35");    // GeForce GT 730

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 class MachineTest : public ::testing::Test {
  protected:
-  // The machine that a fixture with this text unpacks to.
+  // Unpacks a fixture with this text.
   Machine machine(const std::string& text) {
     write_file_atomically(folder_ / "x.machine", text);
     std::filesystem::remove_all(folder_ / "root");
@@ -54,7 +54,7 @@ TEST_F(MachineTest, FollowsLinksInsideTheRootOnly) {
   EXPECT_EQ(m.resolve("/sys/class/drm/card0/device"), "/sys/devices/pci/0000:03:00.0");
   EXPECT_EQ(m.link("/sys/class/drm/card0/device"), "../../../devices/pci/0000:03:00.0");
   EXPECT_EQ(m.read_line("/sys/absolute/0000:03:00.0/vendor"), "0x1002");
-  EXPECT_FALSE(m.read("/sys/outside"));  // not this machine's, and the recorded one has none
+  EXPECT_FALSE(m.read("/sys/outside"));  // not read from this machine, and the recorded one has none
   EXPECT_FALSE(m.read("/../../../../../../../../../../etc/passwd"));
   EXPECT_FALSE(m.exists("/sys/a"));
   EXPECT_FALSE(m.resolve("/sys/nowhere"));
@@ -90,7 +90,7 @@ TEST_F(MachineTest, KnowsWhoMayDoWhat) {
   EXPECT_EQ(outside.access("/dev/kfd"), Access::none);
   EXPECT_EQ(outside.group_name(outside.status("/dev/kfd").gid), "render");
   EXPECT_EQ(outside.access("/etc/hosts"), Access::read);
-  EXPECT_EQ(outside.access("/home/ada/x"), Access::read);  // hers, on a disk that is read-only
+  EXPECT_EQ(outside.access("/home/ada/x"), Access::read);  // she owns it, but the disk is read-only
   EXPECT_EQ(outside.disk("/home/ada")->free_bytes, 7U);
   EXPECT_FALSE(outside.disk("/etc"));
   EXPECT_EQ(outside.access("/gone"), Access::missing);
@@ -135,7 +135,7 @@ TEST_F(MachineTest, FindsLibrariesAsTheLinkerDoes) {
 TEST_F(MachineTest, AnswersForHostileFiles) {
   Machine m = machine("== /sys/link -> /sys/pipe\n");
   ASSERT_EQ(mkfifo((folder_ / "root/sys/pipe").c_str(), 0600), 0);
-  EXPECT_FALSE(m.read("/sys/link"));  // and does not wait for a writer
+  EXPECT_FALSE(m.read("/sys/link"));  // and it does not wait for a writer
   EXPECT_EQ(m.status("/sys/pipe").kind, FileStatus::Kind::other);
   write_file_atomically(folder_ / "root/sys/binary", std::string("\0\xff\xfe\n\0", 5));
   EXPECT_EQ(m.read_bytes("/sys/binary")->size(), 5U);
@@ -171,7 +171,7 @@ TEST(LiveMachine, IsTheOneWeRunOn) {
 #endif
 }
 
-// Modes do not tell: root may write to the kernel's folders by them.
+// The mode is not enough: by the mode, root may write to the kernel's folders.
 TEST_F(MachineTest, KnowsWhichFoldersTakeFiles) {
   const Machine live;
   const std::filesystem::path folder = folder_ / "empty";

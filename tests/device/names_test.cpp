@@ -1,4 +1,4 @@
-// Names of backends, which other code takes from what is registered.
+// Names of backends, which other code takes from the registered providers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ TEST(Names, FirstDevicesAreThoseOfEveryBackendThatCanBeListed) {
   EXPECT_EQ(first.front(), to_string(Device{}));
   for (const std::string& name : provider_names()) {
     if (name == first.front()) continue;
-    const bool listed = name != "offline";  // it has to be named
+    const bool listed = name != "offline";  // it is not listed, but can be named
     EXPECT_EQ(std::ranges::count(first, name + ":0"), listed ? 1 : 0) << name;
   }
 }

@@ -1,4 +1,4 @@
-// Files of /sys that are filled up with NULs, and those of one card that contradict each other.
+// Files of /sys that are padded with NULs, and files of one card that contradict each other.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* card = "/sys/class/drm/card1/device/";
 
-// A card of which /sys alone was recorded.
+// A card of which only /sys was recorded.
 std::map<std::string, std::string> card_with(const std::string& driver, const std::string& id,
                                              const std::map<std::string, std::string>& files) {
   std::map<std::string, std::string> all = {
@@ -61,7 +61,7 @@ TEST(Sysfs, NamesNoCardByBlanks) {
   }
 }
 
-// As an RX 6600 says it in a slot of PCIe 3: PCI's files are of the link inside the card.
+// The values of an RX 6600 in a slot of PCIe 3. PCI's files describe the link inside the card.
 TEST(Sysfs, SaysBothLinksWhereTheyContradict) {
   const FoundDevice device =
       detect_card(card_with("amdgpu", "1002:73FF",
@@ -92,7 +92,7 @@ TEST(Sysfs, BelievesTheDriversLinkOnlyWhereOneIsMarked) {
   EXPECT_EQ(fact(agreeing, "pcie_link").note, "");
 }
 
-// As an RX 7900 XTX says it.
+// The values of an RX 7900 XTX.
 TEST(Sysfs, SaysBothClocksWhereTheyContradict) {
   const std::string allowed = "OD_SCLK:\n0: 500Mhz\n1: 2735Mhz\nOD_MCLK:\n0: 97Mhz\n1: 1250MHz\n";
   const FoundDevice device =
@@ -106,7 +106,7 @@ TEST(Sysfs, SaysBothClocksWhereTheyContradict) {
   ASSERT_EQ(clock.others.size(), 1U);
   EXPECT_EQ(std::get<int64_t>(clock.others[0].value), 2735);
   EXPECT_THAT(clock.note, HasSubstr("contradict"));
-  // 1249 and 1250 are the same.
+  // 1249 and 1250 MHz count as equal.
   EXPECT_TRUE(fact(device, "memory_clock_mhz").others.empty());
   EXPECT_EQ(fact(device, "memory_clock_mhz").note, "");
 }
@@ -119,12 +119,12 @@ TEST(Sysfs, TakesNoLinkInsideAnArcForTheSlots) {
   }
   const FoundDevice device = detect_card(card_with("xe", "8086:E20B", files));
   EXPECT_EQ(device.text("pcie_link"), "");
-  EXPECT_EQ(device.text("pcie_link_best").find("GT/s"), std::string::npos);  // the data sheet's alone
+  EXPECT_EQ(device.text("pcie_link_best").find("GT/s"), std::string::npos);  // only the data sheet's value
   EXPECT_EQ(device.text("pcie_link_inside"), "2.5 GT/s x1");
   EXPECT_THAT(fact(device, "pcie_link_inside").note, HasSubstr("bridge"));
 }
 
-// What variables are called and hold is shown, and goes into commands to unset them.
+// Names and values of variables are printed, and names are put into commands that unset them.
 TEST(Dangers, NameNoVariableThatIsNone) {
   auto files = card_with("amdgpu", "1002:73FF", {});
   files["/proc/self/environ"] =

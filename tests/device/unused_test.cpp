@@ -1,4 +1,4 @@
-// GPUs that nobody uses are said.
+// GPUs that no backend uses are reported.
 #include "athanor/device/unused.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(UnusedGpus, AreNoneWhereAllAreListed) {
   EXPECT_EQ(unused_on("rx6800xt", {cpu, gpu}), "");
   EXPECT_EQ(unused_on("phoenix-7900xtx", {cpu, gpu, gpu}), "");
   EXPECT_EQ(unused_on("cpu-server", {cpu}), "");
-  // The same processor through OpenCL is no GPU.
+  // The same processor through OpenCL is not a GPU.
   EXPECT_THAT(unused_on("doctor/healthy-wsl", {cpu, {{1, 0}, "PoCL", "cpu", 0, {}}}), Not(HasSubstr("PoCL")));
 }
 

@@ -1,4 +1,4 @@
-// Where libraries of CUDA and HIP are looked for, on machines made of folders.
+// Where libraries of CUDA and HIP are searched, on machines made of folders.
 #include "athanor/device/vendor_libraries.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ class VendorLibraries : public ::testing::Test {
     write_file_atomically(folder_ / path.substr(1), text);
   }
   Machine machine() const { return Machine(folder_.path()); }
-  /// Of the names those that are files.
+  /// The names that are files.
   static std::vector<std::string> files(const std::vector<std::string>& names) {
     std::vector<std::string> all;
     for (const std::string& name : names)
@@ -39,7 +39,7 @@ TEST_F(VendorLibraries, KnowEveryRelease) {
   EXPECT_EQ(hip_names(machine()),
             (Names{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"}));
   EXPECT_THAT(cuda_names(), ElementsAre("libcuda.so.1"));
-  // A driver does not load what a newer CUDA compiled.
+  // A driver cannot load what a newer CUDA compiled.
   EXPECT_EQ(nvrtc_names(machine(), 12040).front(), "libnvrtc.so.12");
   EXPECT_EQ(nvrtc_names(machine(), 11080).front(), "libnvrtc.so.11.2");
   EXPECT_EQ(nvrtc_names(machine(), 13020).front(), "libnvrtc.so.13");
@@ -110,7 +110,7 @@ TEST_F(VendorLibraries, KnowThatOldHipHasItsCompilerInside) {
   EXPECT_EQ(missing_compiler(machine(), "hip").what, "");
 }
 
-// Debian's package has hipRTC of HIP 5 alone.
+// Debian's package has only the hipRTC of HIP 5.
 TEST_F(VendorLibraries, AdvisesHipRtcOfTheRuntimesRelease) {
   add("/etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n");
   EXPECT_THAT(missing_hiprtc(machine(), "libamdhip64.so.5").fix, HasSubstr("libamdhip64-5"));

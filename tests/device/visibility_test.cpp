@@ -1,4 +1,4 @@
-// Which GPUs variables hide, and that detect says so.
+// Which GPUs environment variables hide, and that detect reports it.
 #include "athanor/device/visibility.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ FoundDevice gpu_of_vendor(const std::string& vendor, const std::string& name, co
   return device;
 }
 
-// What hides each of the devices from a backend on a machine with these variables.
+// The setting that hides each device from a backend on a machine with these variables.
 std::vector<std::string> hiding(const std::vector<FoundDevice>& devices, const std::string& backend,
                                 const std::string& environment) {
   const TempFolder folder(TempFolder::Where::memory);
@@ -47,7 +47,7 @@ TEST(Visibility, CountsAsCudaDoes) {
   EXPECT_THAT(hiding(two_alike, "cuda", "CUDA_VISIBLE_DEVICES=1,0\n"), ElementsAre("", ""));
   EXPECT_THAT(hiding(two_alike, "opencl", "CUDA_VISIBLE_DEVICES=1\n"),
               ElementsAre("CUDA_VISIBLE_DEVICES=1", ""));
-  // What follows a device that is not there does not count.
+  // Entries after a device that does not exist are ignored.
   EXPECT_THAT(hiding(two_alike, "cuda", "CUDA_VISIBLE_DEVICES=0,7,1\n"),
               ElementsAre("", "CUDA_VISIBLE_DEVICES=0,7,1"));
   for (const char* none : {"", "-1", "none", "NoDevFiles"})
@@ -59,7 +59,7 @@ TEST(Visibility, CountsAsCudaDoes) {
 TEST(Visibility, KnowsUuids) {
   EXPECT_THAT(hiding(two_kinds, "cuda", "CUDA_VISIBLE_DEVICES=GPU-12\n"),
               ElementsAre("CUDA_VISIBLE_DEVICES=GPU-12", ""));
-  // A beginning that two cards share names none.
+  // A prefix that two cards share selects none.
   EXPECT_THAT(hiding(two_kinds, "cuda", "CUDA_VISIBLE_DEVICES=GPU-1\n"),
               ElementsAre("CUDA_VISIBLE_DEVICES=GPU-1", "CUDA_VISIBLE_DEVICES=GPU-1"));
 }
@@ -77,7 +77,7 @@ TEST(Visibility, IsUnknownWhereCudaPutsTheFastestFirst) {
 }
 
 TEST(Visibility, CountsForHipWhatRocrLeft) {
-  // In KFD's order, which is not the bus's here.
+  // The numbers are in KFD's order, which here is not that of the bus.
   const std::vector<FoundDevice> three = {gpu_of_vendor("AMD", "a", "", 3), gpu_of_vendor("AMD", "b", "", 1),
                                           gpu_of_vendor("AMD", "c", "", 2)};
   EXPECT_THAT(hiding(three, "hip", "HIP_VISIBLE_DEVICES=0\n"),
@@ -87,7 +87,7 @@ TEST(Visibility, CountsForHipWhatRocrLeft) {
               ElementsAre("", "ROCR_VISIBLE_DEVICES=1,2", "HIP_VISIBLE_DEVICES=1"));
   EXPECT_THAT(hiding(three, "opencl", "ROCR_VISIBLE_DEVICES=1,2\nGPU_DEVICE_ORDINAL=1\n"),
               ElementsAre("", "ROCR_VISIBLE_DEVICES=1,2", "GPU_DEVICE_ORDINAL=1"));
-  // HIP reads CUDA's variable where its own is not set or empty.
+  // HIP reads CUDA's variable if its own is empty or not set.
   EXPECT_THAT(hiding(three, "hip", "CUDA_VISIBLE_DEVICES=2\nHIP_VISIBLE_DEVICES=\n"),
               ElementsAre("", "CUDA_VISIBLE_DEVICES=2", "CUDA_VISIBLE_DEVICES=2"));
   EXPECT_THAT(hiding(three, "hip", "CUDA_VISIBLE_DEVICES=2\nHIP_VISIBLE_DEVICES=0,1,2\n"),

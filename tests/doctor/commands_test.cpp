@@ -1,6 +1,6 @@
-// Nothing that a machine says becomes a command of its own, and no command names a folder that is not
-// Athanor's, the user's or written in the data: every fix, with hostile values in every placeholder, and on
-// every recorded machine with hostile variables and users.
+// No text from a machine becomes a command of its own, and commands name only folders that are Athanor's, the
+// user's or written in the data. This checks every fix with hostile values in every placeholder, and on every
+// recorded machine with hostile variables and users.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -27,8 +27,8 @@ using ::testing::_;
 using ::testing::FieldsAre;
 using ::testing::HasSubstr;
 
-// A shell's words and operators, quotes taken off; none where a quote stays open. What a shell would expand
-// (outside of quotes, or in double ones) is marked by a '\x01', so that it equals no plain text.
+// A shell's words and operators without their quotes; none if a quote is open. What a shell would expand
+// (outside quotes or in double ones) is marked by a '\x01', so it equals no plain text.
 std::optional<std::vector<std::string>> shell_tokens(const std::string& line) {
   std::vector<std::string> tokens;
   std::string word;
@@ -68,7 +68,7 @@ std::optional<std::vector<std::string>> shell_tokens(const std::string& line) {
   return quote == 0 ? std::optional(tokens) : std::nullopt;
 }
 
-// Whether a path may stand for a placeholder on a machine of tests/machines, whose user is ada.
+// Whether a path may replace a placeholder on a machine of tests/machines, whose user is ada.
 bool is_ours(const std::string& mold, const std::string& path) {
   static const std::regex changed(
       "/home/ada/\\.cache/athanor(/athanor\\.db)?|/home/ada/[a-z0-9]+|/home/ada/\\.venv|https://[a-z.]+/"
@@ -81,12 +81,12 @@ bool is_ours(const std::string& mold, const std::string& path) {
   return std::regex_match(path, whole ? looked_at : mold == "{python}" ? run : changed);
 }
 
-// Why a command may not be given; "" where it may.
+// Why a command must not be offered; "" if it may be.
 std::string objection(const std::string& form, const std::string& command) {
   const auto plan = shell_tokens(form), made = shell_tokens(command);
   if (!plan || !made) return "cannot be read by a shell";
   if (const size_t at = form.find("{port_words}"); at != std::string::npos) {
-    // Words, as many as there are ports.
+    // One word for each port.
     const std::string before = form.substr(0, at), behind = form.substr(at + 12);
     static const std::regex ports("([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7] ?)+");
     return command.starts_with(before) && command.ends_with(behind) &&
@@ -107,7 +107,7 @@ std::string objection(const std::string& form, const std::string& command) {
     if (word.size() < open + behind || !word.ends_with(mold.substr(mold.size() - behind)))
       return "'" + word + "' does not end as it was written";
     const std::string value = word.substr(open, word.size() - open - behind);
-    if (mold.starts_with("{variable}=")) continue;  // export NAME=VALUE: names a folder, and changes none
+    if (mold.starts_with("{variable}=")) continue;  // export NAME=VALUE only names a folder, and changes none
     if (value.empty() || value[0] == '-') return "'" + value + "' would be an option";
     if (value.find('\x01') != std::string::npos && value.find("\x01[") == std::string::npos)
       return "'" + value + "' would be expanded";
@@ -185,7 +185,7 @@ const std::vector<std::string>& hostile_values() {
   return all;
 }
 
-// A value for each placeholder that it was made for.
+// A valid value for each placeholder.
 const Values& usual_values() {
   static const Values all = {{"user", "ada"},
                              {"cache_folder", "/home/ada/.cache/athanor"},
@@ -223,7 +223,7 @@ const Values& usual_values() {
   return all;
 }
 
-// A machine on which all of the usual values are as they should be.
+// A machine to which all the usual values apply.
 std::map<std::string, std::string> ada() {
   return {{"/etc/passwd", "root:x:0:0:root:/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/bash\n"},
           {"/proc/self/status", "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\n"},
@@ -262,7 +262,7 @@ TEST(Commands, TakeNoHostileValue) {
             Values values = usual_values();
             values[name] = hostile;
             const Values taken = words.of(values);
-            if (!taken.contains(name)) continue;  // withheld
+            if (!taken.contains(name)) continue;  // the command is not offered
             const std::string made = fill(command, taken);
             ++given;
             EXPECT_EQ(objection(command, made), "") << check.id << " " << fix.id << ": " << made;
@@ -270,7 +270,7 @@ TEST(Commands, TakeNoHostileValue) {
   EXPECT_GT(given, 100U) << "the harmless ones (root, a=b as a variable's value) should have been given";
 }
 
-// What commands mend, they may; but no value of a path's placeholder but the one that is ours.
+// Commands may contain values that they quote, but only our own path for a path's placeholder.
 TEST(Commands, NameOnlyFoldersOfOurs) {
   const UnpackedMachine machine(ada());
   const Facts facts(*machine);
@@ -315,7 +315,7 @@ std::string text_of(const std::filesystem::path& file) {
   return std::filesystem::exists(file) ? read_text_file(file) : "";
 }
 
-// The machine with these variables, and its user called that.
+// Sets these variables and the user's name on the machine.
 void make_hostile(const std::filesystem::path& root, const Hostile& hostile, const std::string& environ,
                   const std::string& passwd) {
   std::string variables;
@@ -347,7 +347,7 @@ TEST(Commands, AreHarmlessOnHostileMachines) {
       const Machine machine(unpacked.root());
       const Facts facts(machine);
       const Diagnosis diagnosis = diagnose(checks(), facts);
-      // "https://" has one, too.
+      // Joined paths must not have "//", except in "https://".
       if (hostile.name == std::string("root of all") || hostile.name == std::string("slashes at ends")) {
         const std::string report = report_text(diagnosis, facts, {});
         EXPECT_FALSE(std::regex_search(report, std::regex("[^:]//"))) << report;
@@ -368,7 +368,7 @@ TEST(Commands, AreHarmlessOnHostileMachines) {
   EXPECT_GT(given, 1000U);
 }
 
-// Who installs Mesa's OpenCL would otherwise wonder why it lists nothing.
+// Without this advice, users who install Mesa's OpenCL would wonder why it lists nothing.
 TEST(Commands, NameTheVariableThatRusticlNeeds) {
   const UnpackedMachine machine("doctor/row25-no-icd");
   const Diagnosis diagnosis = diagnose(checks(), Facts(*machine), {"opencl.icd"});
@@ -378,7 +378,7 @@ TEST(Commands, NameTheVariableThatRusticlNeeds) {
                 HasSubstr("RUSTICL_ENABLE=radeonsi"));
 }
 
-// A loop over ports has each as a word, which one quoted text would not be.
+// A loop over ports needs each port as its own word, so they must not be quoted together.
 TEST(Commands, HaveAWordForEachPort) {
   const UnpackedMachine machine(ada());
   const Facts facts(*machine);
@@ -386,7 +386,7 @@ TEST(Commands, HaveAWordForEachPort) {
   EXPECT_EQ(fill("for port in {port_words}; do", words), "for port in 0000:01:00.0 0000:02:00.0; do");
 }
 
-// What was reported, word for word.
+// The exact case of a bug report.
 TEST(Commands, DoNotGiveTheSystemAway) {
   for (const auto& [variables, account] :
        std::vector<std::pair<std::map<std::string, std::string>, std::string>>{
@@ -407,7 +407,7 @@ TEST(Commands, DoNotGiveTheSystemAway) {
     for (const std::string& report : {text, json}) {
       EXPECT_THAT(report, Not(HasSubstr("chown")));
       EXPECT_THAT(report, HasSubstr("export ATHANOR_CACHE=/tmp/athanor-1000"));
-      // Of files in a home that is not there, --fix changes none.
+      // If the user's home does not exist, --fix must not offer to change files there.
       EXPECT_EQ(report.find("athanor doctor --fix does this") == std::string::npos &&
                     report.find("\"automatic\":true") == std::string::npos,
                 account == "nobody" && variables.contains("HOME"));
@@ -425,7 +425,7 @@ TEST(Commands, TakeBackACacheThatIsOurs) {
 
 const Result& cache_of(const Diagnosis& diagnosis) { return *diagnosis.find("environment.cache"); }
 
-// What cannot hold a folder, and databases of a later version, are no matter of owners.
+// Changing the owner helps neither if a path cannot be a folder, nor if the database is of a later version.
 TEST(Commands, SeeThatACacheIsNoFolder) {
   const UnpackedMachine unpacked("doctor/healthy-no-gpu");
   const std::string environ = text_of(unpacked.root() / "proc/self/environ");
@@ -457,7 +457,7 @@ TEST(Commands, SeeThatACacheIsNoFolder) {
   EXPECT_EQ(command, "export ATHANOR_CACHE=/tmp/athanor-1000");
 }
 
-// Anyone may make a folder of that name in /tmp before its user does.
+// Any user can make a folder of that name in /tmp first.
 TEST(Commands, OfferNoFolderThatAnotherUserMade) {
   const UnpackedMachine unpacked("doctor/trap-cache-of-root");
   write_text(unpacked.root() / "machine.toml",
@@ -472,7 +472,7 @@ TEST(Commands, OfferNoFolderThatAnotherUserMade) {
             std::vector<std::string>{"export ATHANOR_CACHE=/tmp/athanor-1000-2"});
 }
 
-// A relative folder made doctor look for its parent for ever.
+// With a relative folder, doctor once searched for its parent forever.
 TEST(Commands, KnowNoRelativeCache) {
   const UnpackedMachine unpacked("doctor/healthy-no-gpu");
   make_hostile(unpacked.root(), {"", {{"ATHANOR_CACHE", "cache"}}},
@@ -494,7 +494,7 @@ TEST(Commands, SayWhyTheyAreWithheld) {
   EXPECT_THAT(report_json(diagnosis, facts, Language::en).dump(), HasSubstr("\"withheld\":\"user\""));
 }
 
-// Scripts of plans: what the machine says stands in comments alone.
+// In plans' scripts, text from the machine is only in comments.
 TEST(Plans, RunNothingThatAMachineSays) {
   for (const char* name : {"healthy-rtx4090", "healthy-rx6800xt", "healthy-no-gpu", "healthy-rx7900xtx"}) {
     const UnpackedMachine unpacked(std::string("doctor/") + name);
@@ -513,7 +513,7 @@ TEST(Plans, RunNothingThatAMachineSays) {
         try {
           text = plan_as(make_plan(facts, goal), form);
         } catch (const Error&) {
-          continue;  // which this machine cannot have
+          continue;  // this machine cannot have this plan
         }
         for (const std::string& line : split(text, '\n'))
           EXPECT_TRUE(line.starts_with("#") || line.find("HOSTILE") == std::string::npos)

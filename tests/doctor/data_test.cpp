@@ -45,7 +45,7 @@ TEST(Checks, SpeakBothLanguages) {
   }
 }
 
-// Both languages have the same placeholders, so that neither says less.
+// Texts in both languages must have the same placeholders, so that neither says less.
 std::set<std::string> names_in(const std::string& text) {
   const auto names = placeholders(text);
   return {names.begin(), names.end()};
@@ -58,7 +58,7 @@ TEST(Checks, SayTheSameInBothLanguages) {
   }
 }
 
-// What `--list` prints.
+// The titles that `--list` prints.
 TEST(Checks, AreListedInWords) {
   for (const Check& check : checks()) {
     EXPECT_FALSE(has_placeholder(listed_title(check, Language::en))) << check.id;
@@ -66,7 +66,7 @@ TEST(Checks, AreListedInWords) {
     for (const std::string& name : placeholders(check.title.zh)) {
       Check alone;
       alone.title = {"{" + name + "}", "{" + name + "}"};
-      if (name == "gpu") continue;  // which is the same in both
+      if (name == "gpu") continue;  // "GPU" is the same in both languages
       EXPECT_TRUE(has_chinese(listed_title(alone, Language::zh))) << check.id << " " << name;
     }
   }
@@ -87,7 +87,7 @@ TEST(Checks, HaveFixesThatCanBeFollowed) {
       if (says_sudo) {
         EXPECT_TRUE(fix.sudo) << check.id << " " << fix.id << " needs root and does not say so";
       }
-      // --fix never runs sudo.
+      // --fix never runs sudo, so its fixes must not need it.
       if (!fix.action.empty()) {
         EXPECT_FALSE(fix.sudo) << check.id << " " << fix.id;
       }
@@ -165,7 +165,7 @@ TEST(Compatibility, IsReadAndAnswers) {
     EXPECT_TRUE(known.origins.contains(table)) << table;
 }
 
-// What a wheel has depends on the release of torch, not only on its ROCm.
+// A wheel's kernels depend on the release of torch, not only on its ROCm.
 TEST(Compatibility, KnowsKernelsByTorchAndRocm) {
   const Compatibility& known = Compatibility::known();
   using Has = Compatibility::Has;
@@ -215,7 +215,7 @@ TEST(Compatibility, IsRefusedWhereItIsMalformed) {
     EXPECT_THROW(Compatibility::parse(text), Error) << text;
 }
 
-// What is wrong is named by its place, for whoever writes such a file.
+// An error names the wrong entry, to help the author of such a file.
 TEST(Compatibility, SaysWhatIsMalformed) {
   const std::string good =
       read_text_file(std::filesystem::path(ATHANOR_SOURCE_DIR) / "data" / "compatibility.toml");
@@ -271,7 +271,7 @@ TEST(Compatibility, IsTakenFromANewerFile) {
   EXPECT_THAT(data_text(april, Language::en), HasSubstr("PyTorch 2.99"));
   EXPECT_THROW(Compatibility::use((folder.path() / "none.toml").string()), Error);
   EXPECT_THROW(Compatibility::use("/dev/zero"), Error);
-  EXPECT_EQ(Compatibility::known().date, "2027-03-01");  // as it was
+  EXPECT_EQ(Compatibility::known().date, "2027-03-01");  // still the data from before the errors
   Compatibility::use_built_in();
   EXPECT_EQ(Compatibility::known().date, Compatibility::built_in().date);
   EXPECT_EQ(Compatibility::built_in().file, "");
@@ -279,7 +279,7 @@ TEST(Compatibility, IsTakenFromANewerFile) {
 
 TEST(Compatibility, SaysHowOldItIs) {
   const Compatibility& known = Compatibility::built_in();
-  EXPECT_FALSE(known.age_in_days(0));  // a clock that is wrong
+  EXPECT_FALSE(known.age_in_days(0));  // the clock is wrong
   EXPECT_THAT(data_text(0, Language::en), HasSubstr("data of " + known.date + ", which"));
   const int64_t far = 2000000000;  // 2033
   EXPECT_GT(*known.age_in_days(far), 2000);
@@ -301,7 +301,7 @@ TEST(Language, IsChosenByTheLocale) {
 
 TEST(Placeholders, AreFilled) {
   EXPECT_EQ(fill("a {b} ${c} {d e} {", {{"b", "1"}, {"c", "2"}}), "a 1 ${c} {d e} {");
-  EXPECT_EQ(fill("{x}", {{"x", "{y}"}, {"y", "no"}}), "{y}");  // what a machine says is not looked into
+  EXPECT_EQ(fill("{x}", {{"x", "{y}"}, {"y", "no"}}), "{y}");  // values are not filled in again
   EXPECT_TRUE(has_placeholder("a {b}"));
   EXPECT_FALSE(has_placeholder("${b} {} { b }"));
 }
@@ -310,7 +310,7 @@ TEST(Printable, LeavesOutWhatActsOnTerminals) {
   EXPECT_EQ(printable("a\x1b[31mb\tc\r\n"), "a[31mb c ");
   EXPECT_EQ(printable("中文 é ✓ 🔥"), "中文 é ✓ 🔥");
   EXPECT_EQ(printable("\xff\xc0\x80\xed\xa0\x80\xe4\xb8"), "????????");
-  EXPECT_EQ(printable("\xc2\x9b"), "??");  // a C1 control
+  EXPECT_EQ(printable("\xc2\x9b"), "??");  // a control character of C1
 }
 
 }  // namespace

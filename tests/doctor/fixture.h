@@ -13,8 +13,8 @@
 #include "tests/support/machine_fixture.h"
 #include "tests/support/temp_folder.h"
 
-/// For tests of what backends' runtimes answer, on a recorded machine too. The build of the fuzzers has no
-/// backends.
+/// For tests that need the answers of backends' runtimes, even for a recorded machine. The fuzzers' build
+/// has no backends.
 #define ATHANOR_NEEDS_BACKENDS() \
   if (athanor::provider_names().empty()) GTEST_SKIP() << "this build has no backends"
 
@@ -33,7 +33,7 @@ struct TemporaryFolder : TempFolder {
   TemporaryFolder() : TempFolder(Where::memory) {}
 };
 
-/// "doctor/row03-kfd-permission", unpacked.
+/// A machine by name, such as "doctor/row03-kfd-permission", unpacked.
 class UnpackedMachine {
  public:
   explicit UnpackedMachine(const std::string& name) {

@@ -1,4 +1,4 @@
-// The fuzzer's corpus, and each of its files cut short, run as tests.
+// Runs the fuzzer's corpus, and each of its files cut short, as tests.
 #include <gtest/gtest.h>
 
 #include "athanor/base/file.h"

@@ -1,4 +1,4 @@
-// The graph: root causes, consequences, order, fixes; on checks made up for it.
+// The graph of checks (root causes, consequences, order, fixes), with checks made up for these tests.
 #include <gmock/gmock.h>
 
 #include "athanor/base/error.h"
@@ -33,7 +33,7 @@ Look failing(const std::map<std::string, Status>& statuses) {
   };
 }
 
-// python needs driver, which needs kernel; other needs nothing.
+// python needs driver, which needs kernel; other depends on nothing.
 const std::string chain = check_text("python", "python", "\"driver\"") +
                           check_text("driver", "driver", "\"kernel\"") + check_text("other", "access", "") +
                           check_text("kernel", "kernel", "") +
@@ -139,7 +139,7 @@ std::vector<std::string> order_with(int tried_one, int worked_one, int tried_two
 }
 
 TEST(Fixes, ThatWorkedStandFirst) {
-  EXPECT_THAT(order_with(0, 0, 0, 0), ElementsAre("one", "two"));   // as in the data; not for another system
+  EXPECT_THAT(order_with(0, 0, 0, 0), ElementsAre("one", "two"));   // as in the data; none for another system
   EXPECT_THAT(order_with(1, 0, 0, 0), ElementsAre("two", "one"));   // 1/3 < 1/2
   EXPECT_THAT(order_with(0, 0, 1, 1), ElementsAre("two", "one"));   // 1/2 < 2/3
   EXPECT_THAT(order_with(9, 9, 1, 1), ElementsAre("one", "two"));   // 10/11 > 2/3

@@ -83,7 +83,7 @@ TEST_P(Machines, AreDiagnosed) {
   const Diagnosis diagnosis = diagnose(checks(), facts);
   if (facts.machine().recorded().find("\"opencl\":") != std::string::npos) ATHANOR_NEEDS_BACKENDS();
   if (GetParam() == "trap-no-room-on-the-gpu") ATHANOR_NEEDS_BACKENDS();  // NVIDIA's says how much there is
-  // In these nobody recorded what CUDA's backend would have answered.
+  // For these machines, the answers of CUDA's backend were not recorded.
   if (GetParam() == "healthy-wsl" || GetParam() == "trap-wsl-linux-driver") ATHANOR_NEEDS_BACKENDS();
   EXPECT_THAT(ids(diagnosis.with(Verdict::problem)), ElementsAreArray(expected.problems));
   EXPECT_THAT(ids(diagnosis.with(Verdict::warning)), ElementsAreArray(expected.warnings));
@@ -122,11 +122,11 @@ TEST_P(Machines, AreDiagnosed) {
         }
       }
     }
-  if (!commands.empty()) {  // a shell can read them
+  if (!commands.empty()) {  // they must be valid shell
     write_text(machine.root() / "commands.sh", commands);
     EXPECT_EQ(std::system(("bash -n " + (machine.root() / "commands.sh").string()).c_str()), 0) << commands;
   }
-  for (const Result& result : diagnosis.results)  // of goals and consequences too
+  for (const Result& result : diagnosis.results)  // titles of goals and consequences too
     if (result.verdict != Verdict::skipped && result.verdict != Verdict::ok) {
       EXPECT_FALSE(has_placeholder(result.text(result.check->title, Language::zh))) << result.check->id;
     }
@@ -162,7 +162,7 @@ TEST(Wsl, ShowsTheGpuOfWindows) {
   const UnpackedMachine machine("wsl-rtx4090");
   const Facts facts(*machine);
   const Diagnosis diagnosis = diagnose(checks(), facts);
-  // CUDA lists it, so that it is no matter that Windows' driver has no OpenCL.
+  // CUDA lists the GPU, so it does not matter that Windows' driver has no OpenCL.
   EXPECT_THAT(ids(diagnosis.with(Verdict::warning)), IsEmpty());
   EXPECT_EQ(facts.gpus().front().device, "cuda:0");
   const std::string text = report_text(diagnosis, facts, {});
@@ -170,7 +170,7 @@ TEST(Wsl, ShowsTheGpuOfWindows) {
   EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("no GPU found")));
 }
 
-// Trees of /sys from users' machines, in shared/ beside the checkout: nothing is known of libraries and /dev.
+// Trees of /sys from users' machines, in shared/ beside the checkout. Libraries and /dev are not known there.
 TEST(RecordedTrees, AreDiagnosedWithoutFalseAlarms) {
   const auto trees = std::filesystem::path(ATHANOR_SOURCE_DIR) / "../shared/data/sysfs";
   if (!std::filesystem::exists(trees))
@@ -195,7 +195,7 @@ TEST(RecordedTrees, AreDiagnosedWithoutFalseAlarms) {
   }
 }
 
-// "All is well" stands only where nothing else follows.
+// "All is well" is printed only if nothing else is reported.
 TEST(Report, SaysAllIsWellOnlyWhereItIs) {
   for (const std::string& name : machine_names()) {
     const UnpackedMachine machine("doctor/" + name);
@@ -230,7 +230,7 @@ TEST(Checks, HaveAMachineEach) {
         if (id.starts_with("works.")) seen.insert(id);
   }
   for (const Check& check : checks()) {
-    // No folder computes: see MayHaveADeviceThatComputesWrongly, and Examination in tests/cli.
+    // No recorded folder can compute: see MayHaveADeviceThatComputesWrongly, and Examination in tests/cli.
     if (check.id.starts_with("device.")) continue;
     EXPECT_TRUE(seen.contains(check.id))
         << "no machine of tests/machines/doctor has the problem " << check.id;

@@ -1,4 +1,4 @@
-// detect, doctor and every plan look at one device list: the same GPUs, by the same names, on every machine.
+// detect, doctor and every plan use the same device list: the same GPUs with the same names on every machine.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -38,7 +38,7 @@ std::vector<const FoundDevice*> gpus_by_detect(const Detection& found) {
   return gpus;
 }
 
-// Texts are wrapped.
+// Joins the lines of a wrapped text.
 std::string flat(const std::string& text) {
   std::istringstream words(text);
   std::string line;
@@ -57,7 +57,7 @@ TEST_P(OneList, IsWhatDoctorLooksAt) {
   const std::string text = report_text(diagnosis, facts, {});
   ASSERT_EQ(said.size(), gpus.size());
   std::string usable;
-  bool unknown = false;  // what OpenCL would say
+  bool unknown = false;  // OpenCL's answer
   for (size_t i = 0; i < gpus.size(); ++i) {
     EXPECT_EQ(said[i].at("name"), gpus[i]->name);
     EXPECT_EQ(said[i].at("address"), gpus[i]->text("pci_address"));
@@ -70,8 +70,8 @@ TEST_P(OneList, IsWhatDoctorLooksAt) {
   if (gpus.empty()) {
     EXPECT_THAT(text, HasSubstr("no GPU found"));
   }
-  // What detect offers as --device, doctor does not deny; and it promises nothing else, unless by files where
-  // nobody recorded what OpenCL says. A build without backends asks none.
+  // If detect offers a GPU for --device, doctor says that it works. If not, doctor must not, except if only
+  // files are known because OpenCL's answer was not recorded. A build without backends asks no runtime.
   const Result* goal = diagnosis.find("works.athanor.gpu");
   const auto state_of = [&](const std::string& name) {
     const auto state = std::ranges::find(found.runtimes, name, &RuntimeState::name);
@@ -84,7 +84,7 @@ TEST_P(OneList, IsWhatDoctorLooksAt) {
   } else if (!usable.empty()) {
     EXPECT_EQ(goal->finding.status, Status::pass);
   }
-  // Nobody says what a runtime does that was not asked.
+  // No text may say what a runtime lists if that runtime was not asked.
   const std::string plan = plan_text(make_plan(facts, "athanor"), Language::en);
   for (const std::string& words : {flat(text), flat(plan)})
     if (!state_of("cuda").asked && !state_of("hip").asked) {
@@ -103,7 +103,7 @@ void expect_same_gpus(const InstallPlan& plan, const std::vector<const FoundDevi
   }
 }
 
-// Every form of a plan names every GPU, with what becomes of it.
+// Every form of a plan names every GPU, and says what happens to it.
 void expect_gpus_are_said(const InstallPlan& plan) {
   std::vector<std::string> forms{plan_text(plan, Language::en), plan_json(plan, Language::en).dump()};
   if (plan.broken() == nullptr)
@@ -128,7 +128,7 @@ TEST_P(OneList, IsWhatPlansSpeakOf) {
     expect_gpus_are_said(plan);
     const auto used = std::count_if(plan.gpus.begin(), plan.gpus.end(),
                                     [](const PlannedGpu& gpu) { return gpu.use == PlannedGpu::Use::used; });
-    // With a GPU here, none of it used, and yet possible: that is for the CPU, and said of each.
+    // A plan that is possible but uses no GPU here is for the CPU. It says this of each GPU.
     if (used == 0 && plan.broken() == nullptr)
       for (const PlannedGpu& gpu : plan.gpus) {
         EXPECT_THAT(gpu.reason.en, ::testing::AnyOf(HasSubstr("CPU"), HasSubstr("virtual machine"),
@@ -142,11 +142,11 @@ TEST_P(OneList, IsWhatPlansSpeakOf) {
   }
 }
 
-// Without a driver, or in a virtual machine, a GPU computes nothing here: no one promises it.
+// Without a driver, or in a virtual machine, a GPU cannot compute, and no text may promise that it does.
 TEST_P(OneList, PromisesNoGpuWithoutADriver) {
   const UnpackedMachine machine(GetParam());
   const Facts facts(*machine);
-  if (facts.system().wsl || !machine->covers("/sys/bus/pci/devices")) return;  // drivers are not seen
+  if (facts.system().wsl || !machine->covers("/sys/bus/pci/devices")) return;  // drivers cannot be seen
   const Diagnosis diagnosis = diagnose(checks(), facts);
   const Result* goal = diagnosis.find("works.athanor.gpu");
   const Detection found = detect(*machine);

@@ -1,4 +1,4 @@
-// What a plan does with each GPU: cards that a driver has dropped, other vendors' cards, the one asked for.
+// What a plan does with each GPU: cards that drivers no longer support, other vendors' cards, the chosen one.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -16,13 +16,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A Kepler and driver 595, which says that 470 is the last: that runs CUDA 11 (from 450 on), and not 12
-// (from 525 on).
+// A Kepler card with driver 595, whose log says that 470 is the last for it. That driver runs CUDA 11 (needs
+// 450), but not CUDA 12 (needs 525).
 TEST(PlansForGpus, AreForTheLastDriverOfACardThatWasDropped) {
   const InstallPlan torch = plan_on("trap-kepler", "pytorch");
   ASSERT_EQ(torch.broken(), nullptr);
   EXPECT_THAT(torch.index, HasSubstr("/whl/cu118"));
-  EXPECT_THAT(torch.packages, ElementsAre("torch==2.3.*"));  // the last with cuDNN 8, which runs it
+  EXPECT_THAT(torch.packages, ElementsAre("torch==2.3.*"));  // the last with cuDNN 8, which still runs it
   EXPECT_EQ(link_of(torch, "driver").value, "NVIDIA 450 to 470");
   EXPECT_THAT(link_of(torch, "driver").reason.en, HasSubstr("595.58.03 is too new: 470 is the last branch"));
   EXPECT_THAT(link_of(torch, "CUDA").newer.en, HasSubstr("CUDA 12.0 and newer do not support Kepler"));
@@ -52,7 +52,7 @@ TEST(PlansForGpus, AreForTheLastDriverOfACardThatWasDropped) {
   EXPECT_THAT(link_of(pascal, "CUDA").newer.en, HasSubstr("CUDA 13.0 and newer do not support sm_61"));
 }
 
-// Beside a card that the driver runs, one that it ignores is left out, by every plan.
+// If the driver runs one card and ignores another one, every plan leaves out the ignored one.
 TEST(PlansForGpus, LeaveOutACardThatTheDriverIgnores) {
   const auto other = [](const InstallPlan& plan) { return plan.gpus.at(1).reason; };
   for (const char* goal : {"pytorch", "tensorflow", "jax", "athanor"}) {
@@ -70,7 +70,7 @@ TEST(PlansForGpus, LeaveOutACardThatTheDriverIgnores) {
   }
   EXPECT_THAT(other(plan_on("trap-driver-ignores-old-card", "pytorch")).en, HasSubstr("/whl/cu126"));
   EXPECT_THAT(other(plan_on("trap-driver-ignores-old-card", "jax")).en, HasSubstr("jax[cuda12]"));
-  // Nor does a driver that is only installed run both.
+  // A driver that is installed but not loaded cannot run both either.
   const UnpackedMachine unloaded("doctor/trap-driver-ignores-old-card");
   for (const char* path :
        {"proc/driver/nvidia", "sys/module/nvidia", "sys/bus/pci/devices/0000:01:00.0/driver"})
@@ -79,7 +79,7 @@ TEST(PlansForGpus, LeaveOutACardThatTheDriverIgnores) {
   EXPECT_THAT(uses_of(later), ElementsAre("used", "unused"));
   EXPECT_THAT(later.gpus.at(0).reason.en, HasSubstr("NVIDIA's driver is not loaded"));
   EXPECT_THAT(other(later).en, AllOf(HasSubstr("595.58.03 is too new"), HasSubstr("/whl/cu126")));
-  // Of a chip that the data does not have, the log alone tells.
+  // If the data does not have the chip, only the log shows the last driver.
   const UnpackedMachine kepler("doctor/trap-driver-ignores-old-card");
   write_text(kepler.root() / "sys/bus/pci/devices/0000:02:00.0/device", "0x10ff\n");
   std::filesystem::create_directories(kepler.root() / "var/log");
@@ -92,7 +92,7 @@ TEST(PlansForGpus, LeaveOutACardThatTheDriverIgnores) {
               AllOf(HasSubstr("470 is the last branch that runs Kepler"), HasSubstr("cu118")));
 }
 
-// What a plan does not mend stands beside the GPU, in whichever layer it is; what is of other goals does not.
+// Problems that a plan does not fix are named with the GPU, in any layer, but not those of other goals.
 TEST(PlansForGpus, SayWhatTheyDoNotMend) {
   const auto reason = [](const char* machine, const char* goal) {
     return plan_on(machine, goal).gpus.at(0).reason.en;
@@ -101,27 +101,27 @@ TEST(PlansForGpus, SayWhatTheyDoNotMend) {
     EXPECT_THAT(reason("row23-fabric-manager", goal), HasSubstr("The fabric manager does not run"));
   EXPECT_THAT(reason("row11-hiprtc-headers", "pytorch"), HasSubstr("has no C++ headers"));
   EXPECT_THAT(reason("row24-mixed-libraries", "pytorch"), HasSubstr("LD_LIBRARY_PATH"));
-  EXPECT_EQ(reason("row24-mixed-libraries", "jax"), "used");  // of torch's copies
-  EXPECT_EQ(reason("row26-cpu-wheel", "pytorch"), "used");    // which the plan mends
+  EXPECT_EQ(reason("row24-mixed-libraries", "jax"), "used");  // the problem is in torch's copies
+  EXPECT_EQ(reason("row26-cpu-wheel", "pytorch"), "used");    // the plan fixes it
 }
 
 TEST(PlansForGpus, SayWhatBecomesOfTheOtherVendorsGpu) {
   const std::string name = "doctor/trap-amd-and-nvidia";
   for (const char* goal : {"pytorch", "tensorflow", "jax"}) {
     const InstallPlan plan = plan_with(name, goal);
-    EXPECT_THAT(uses_of(plan), ElementsAre("used", "apart")) << goal;  // NVIDIA's is first on the bus
+    EXPECT_THAT(uses_of(plan), ElementsAre("used", "apart")) << goal;  // NVIDIA's card is first on the bus
     EXPECT_THAT(plan.gpus.at(1).reason.en, HasSubstr("environment of its own"));
     EXPECT_THAT(plan_text(plan, Language::en), HasSubstr("--vendor amd"));
     EXPECT_THAT(plan_as(plan, "script"), HasSubstr("echo 'GPU 1: AMD Radeon RX 6800"));
     const InstallPlan amd = plan_with(name, goal, {"amd", ""});
     EXPECT_THAT(uses_of(amd), ElementsAre("apart", "used")) << goal;
-    // One environment does not overwrite the other.
+    // The two environments have different names.
     EXPECT_THAT(plan_as(plan, "script"), HasSubstr(std::string("/venvs/") + goal + "-nvidia\""));
     EXPECT_THAT(plan_as(amd, "conda"), HasSubstr(std::string("\nname: athanor-") + goal + "-amd\n"));
   }
   EXPECT_THAT(plan_with(name, "pytorch").index, HasSubstr("/whl/cu12"));
   EXPECT_THAT(plan_with(name, "pytorch", {"amd", ""}).index, HasSubstr("/whl/rocm"));
-  const InstallPlan athanor = plan_with(name, "athanor");  // one program for both
+  const InstallPlan athanor = plan_with(name, "athanor");  // one program uses both
   EXPECT_THAT(uses_of(athanor), ElementsAre("used", "used"));
   EXPECT_THAT(plan_as(athanor, "dockerfile"), HasSubstr("--gpus all --device=/dev/dri"));
 }
@@ -135,14 +135,14 @@ TEST(PlansForGpus, TakeTheDeviceThatIsAskedFor) {
   EXPECT_THAT(cpu.index, HasSubstr("/cpu"));
   EXPECT_THAT(uses_of(cpu), ElementsAre("unused", "unused"));
   EXPECT_THAT(cpu.gpus.at(0).reason.en, HasSubstr("the CPU was asked for"));
-  // By the name that detect gives it, and for the integrated one, which no plan takes by itself.
+  // A GPU can be chosen by detect's name, even the integrated one, which no plan takes by itself.
   EXPECT_THAT(uses_of(plan_with("phoenix-7900xtx", "athanor", {"", "opencl:1"})),
               ElementsAre("unused", "used"));
   EXPECT_NE(plan_with("phoenix-7900xtx", "jax", {"", "780M"}).broken(), nullptr);
-  // Eight of the same name are meant together.
+  // A name that eight GPUs share means all eight.
   EXPECT_THAT(plan_text(plan_with("h100x8", "pytorch", {"", "H100"}), Language::en),
               HasSubstr("8 x NVIDIA H100"));
-  // What is installed for one serves the others too.
+  // What is installed for one of them also works for the others.
   const std::string first = plan_text(plan_with("h100x8", "pytorch", {"", "0"}), Language::en);
   EXPECT_THAT(first, AllOf(HasSubstr("not used: another one was asked for"), Not(HasSubstr("no kernels"))));
   const auto refused = [&](const PlanChoice& choice, const std::string& hint) {

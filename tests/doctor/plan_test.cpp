@@ -33,15 +33,15 @@ TEST(PytorchPlans, TakeTheNewestWheelThatRuns) {
   for (const Case& one :
        {Case{"healthy-rx6800xt", "https://download.pytorch.org/whl/rocm7.14", "torch==2.14.*"},
         Case{"healthy-mi300x8", "https://download.pytorch.org/whl/rocm7.14", "torch==2.14.*"},
-        // Driver 570: no CUDA 13, and 2.14 was the last for 12.
+        // Driver 570 cannot run CUDA 13, and 2.14 was the last release for CUDA 12.
         Case{"healthy-rtx4090", "https://download.pytorch.org/whl/cu126", "torch==2.14.*"},
         Case{"healthy-h100x8", "https://download.pytorch.org/whl/cu132", "torch==2.15.*"},  // driver 580
-        // The same driver, and a chip that needs CUDA 12.8, which 2.11 was the last to be built for.
+        // The same driver, and a chip that needs CUDA 12.8. The last release for CUDA 12.8 was 2.11.
         Case{"row19-no-kernel-image", "https://download.pytorch.org/whl/cu128", "torch==2.11.*"},
         Case{"healthy-no-gpu", "https://download.pytorch.org/whl/cpu", "torch==2.15.*"},
         Case{"healthy-integrated-and-discrete", "https://download.pytorch.org/whl/rocm7.14", "torch==2.14.*"},
         Case{"row13-apu-memory", "https://download.pytorch.org/whl/rocm7.14", "torch==2.14.*"},
-        // AMD's own index, by chip, for what PyTorch's wheels are not known to have.
+        // AMD's own index, by chip, if PyTorch's wheels are not known to support the chip.
         Case{"row14-half-precision", "https://repo.amd.com/rocm/whl-multi-arch/",
              "torch[device-gfx1010]==2.12.*"},
         Case{"row01-invalid-device-function", "https://repo.amd.com/rocm/whl-multi-arch/",
@@ -51,13 +51,13 @@ TEST(PytorchPlans, TakeTheNewestWheelThatRuns) {
     EXPECT_EQ(plan.broken(), nullptr) << one.machine;
     EXPECT_EQ(plan.index, one.index) << one.machine;
     EXPECT_THAT(plan.packages, ElementsAre(one.package)) << one.machine;
-    EXPECT_EQ(plan.python, "3.12") << one.machine;  // which is there
+    EXPECT_EQ(plan.python, "3.12") << one.machine;  // the installed one
     for (const Link& link : plan.links)
       EXPECT_FALSE(link.reason.en.empty() || link.reason.zh.empty()) << link.part;
   }
 }
 
-// AMD's own builds are for newer Pythons.
+// AMD's own builds need newer Pythons than this one.
 TEST(PytorchPlans, PretendWhereOnlyThatHelps) {
   const UnpackedMachine machine("doctor/row01-invalid-device-function");
   const Facts facts(*machine);
@@ -81,7 +81,7 @@ TEST(PytorchPlans, SayWhatIsKnownOfAmdsOwnBuilds) {
   const std::string text = plan_text(plan, Language::en);
   EXPECT_THAT(text, HasSubstr("AMD's own build"));
   EXPECT_THAT(text, HasSubstr(Compatibility::built_in().origins.at("therock").date));
-  EXPECT_THAT(text, HasSubstr("ROCm 10.1"));  // of which it is not known
+  EXPECT_THAT(text, HasSubstr("ROCm 10.1"));  // for which it is not known
   EXPECT_THAT(
       plan_as(plan, "script"),
       HasSubstr("'torch[device-gfx1010]==2.12.*' --index-url https://repo.amd.com/rocm/whl-multi-arch/"));
@@ -95,7 +95,7 @@ TEST(PytorchPlans, NameTheLinkThatMakesThemImpossible) {
   EXPECT_THAT(chip.broken()->reason.en, HasSubstr("gfx803"));
   EXPECT_THROW(plan_as(chip, "script"), Error);
   const InstallPlan driver =
-      plan_on("row20-driver-too-old", "pytorch");  // 470: CUDA 11 alone, and 2.7 was the last for it
+      plan_on("row20-driver-too-old", "pytorch");  // 470: only CUDA 11, and 2.7 was the last for it
   ASSERT_EQ(driver.broken(), nullptr);
   EXPECT_THAT(driver.packages, ElementsAre("torch==2.7.*"));
   EXPECT_THAT(driver.index, HasSubstr("cu118"));
@@ -108,7 +108,7 @@ TEST(TensorflowPlans, FitTheMachine) {
   EXPECT_THAT(amd.packages, ElementsAre("tensorflow-rocm==2.20.*"));
   EXPECT_THAT(amd.find_links, HasSubstr("rocm-rel-7.2"));
   const InstallPlan old = plan_on("row20-driver-too-old", "tensorflow");
-  ASSERT_EQ(old.broken(), nullptr);  // 2.14 is of CUDA 11.8
+  ASSERT_EQ(old.broken(), nullptr);  // 2.14 is for CUDA 11.8
   EXPECT_THAT(old.packages, ElementsAre("tensorflow[and-cuda]==2.14.*"));
   ASSERT_NE(plan_on("row14-half-precision", "tensorflow").broken(), nullptr);
 }
@@ -123,7 +123,7 @@ TEST(JaxPlans, FitTheMachine) {
   EXPECT_EQ(old.broken()->part, "driver");
 }
 
-// A recorded machine with a release of ROCm that it does not have.
+// Plans for a recorded machine, with another release of ROCm.
 InstallPlan jax_with_rocm(const std::string& machine_name, const std::string& release) {
   const UnpackedMachine machine(machine_name);
   std::filesystem::create_directories(machine.root() / "opt/rocm/.info");
@@ -139,7 +139,7 @@ TEST(JaxPlans, UseTheRocmThatIsThere) {
     EXPECT_EQ(link_of(six, "ROCm").value, "6.4");
     EXPECT_THAT(link_of(six, "ROCm").reason.en, HasSubstr("installed; jax-rocm60-plugin"));
     EXPECT_THAT(link_of(six, "ROCm").newer.en, HasSubstr("ROCm 7.2"));
-    EXPECT_EQ(six.python, "3.12");  // its wheels end there
+    EXPECT_EQ(six.python, "3.12");  // the last Python with wheels
     EXPECT_THAT(plan_as(six, "script"), HasSubstr("grep -q '^6.4' /opt/rocm/.info/version"));
     EXPECT_THAT(plan_as(six, "dockerfile"), HasSubstr("FROM rocm/dev-ubuntu-24.04:6.4-complete\n"));
     EXPECT_THAT(jax_with_rocm(name, "7.2.0-43").packages, ElementsAre("jax[rocm7-local]==0.10.2"));
@@ -168,14 +168,14 @@ TEST(JaxPlans, SayWhyAnotherRocmIsNeeded) {
 }
 
 TEST(Plans, SayWhetherThereIsRoomOnTheGpu) {
-  ATHANOR_NEEDS_BACKENDS();  // which say how much memory the driver sees
+  ATHANOR_NEEDS_BACKENDS();  // they report how much memory the driver sees
   EXPECT_THAT(link_of(plan_on("trap-no-room-on-the-gpu", "pytorch"), "room").reason.en,
               HasSubstr("381 MiB needed"));
 }
 
 TEST(Plans, SayWhetherThereIsRoom) {
   for (const char* goal : {"pytorch", "tensorflow", "jax"}) {
-    const InstallPlan none = plan_on("trap-no-room", goal);  // 3 GB
+    const InstallPlan none = plan_on("trap-no-room", goal);  // 3 GB free
     ASSERT_NE(none.broken(), nullptr) << goal;
     EXPECT_EQ(none.broken()->part, "room");
     EXPECT_THAT(none.broken()->reason.en, HasSubstr("2.79 GiB free on the disk")) << goal;
@@ -187,13 +187,13 @@ TEST(Plans, SayWhetherThereIsRoom) {
   }
   EXPECT_EQ(plan_on("trap-no-room", "athanor").broken(), nullptr);
   EXPECT_THAT(link_of(plan_on("trap-no-room", "pytorch"), "room").reason.en, HasSubstr("5.08 GiB needed"));
-  // JAX would fit; the ROCm that it needs would not.
+  // JAX would fit, but not the ROCm that it needs.
   const InstallPlan rocm = plan_on("trap-no-room-for-rocm", "jax");
   EXPECT_FALSE(link_of(rocm, "room").broken);
   EXPECT_TRUE(link_of(rocm, "room for ROCm").broken);
 }
 
-// The table of sizes has one release of a goal, and a plan may install another.
+// The table has the size of one release for each goal, but a plan may install another release.
 TEST(Plans, SayWhoseSizeTheyTakeForTheirOwn) {
   const auto said_by = [](const char* machine, const char* goal) {
     return link_of(plan_on(machine, goal), "room").reason;
@@ -206,7 +206,7 @@ TEST(Plans, SayWhoseSizeTheyTakeForTheirOwn) {
   EXPECT_THAT(said_by("row14-half-precision", "pytorch").en,  // 2.12
               HasSubstr("about as much as torch 2.14 and torchvision for one chip takes"));
   EXPECT_THAT(said_by("healthy-no-gpu", "tensorflow").en, HasSubstr(": tensorflow 2.21.0 takes"));
-  EXPECT_THAT(said_by("healthy-no-gpu", "jax").en, HasSubstr("about as much as jax"));  // the newest
+  EXPECT_THAT(said_by("healthy-no-gpu", "jax").en, HasSubstr("about as much as jax"));  // the newest release
 }
 
 TEST(Chips, AreListedAsPeopleCountThem) {
@@ -223,14 +223,14 @@ TEST(Chips, AreListedAsPeopleCountThem) {
 TEST(Room, IsJudgedByWhatIsKnown) {
   Compatibility::Room need{"x", "cpu", "x", "test", std::nullopt, 10, 20, 30};
   EXPECT_THAT(shortages(need, {"/", 10, 20, 30}), ::testing::IsEmpty());
-  EXPECT_THAT(shortages(need, {}), ::testing::IsEmpty());  // nothing could be seen
+  EXPECT_THAT(shortages(need, {}), ::testing::IsEmpty());  // nothing is known
   const auto all = shortages(need, {"/", 9, 19, 29});
   ASSERT_EQ(all.size(), 3U);
   EXPECT_EQ(all[0].kind, RoomKind::disk);
   EXPECT_EQ(all[1].kind, RoomKind::memory);
   EXPECT_EQ(all[2].kind, RoomKind::vram);
   EXPECT_EQ(all[2].needed, 30U);
-  need.installed = std::nullopt, need.download = 5;  // at least that
+  need.installed = std::nullopt, need.download = 5;  // installed, it takes at least that
   EXPECT_THAT(shortages(need, {"/", 4, 20, 30}), ::testing::SizeIs(1));
 }
 
@@ -238,7 +238,7 @@ TEST(AthanorPlans, WorkForEveryVendor) {
   for (const char* machine :
        {"healthy-rtx4090", "healthy-rx6800xt", "healthy-arc", "healthy-no-gpu", "row14-half-precision"})
     EXPECT_EQ(plan_on(machine, "athanor").broken(), nullptr) << machine;
-  // With its driver there nothing is to be installed for it here; an image has none.
+  // Here the driver is installed, so nothing must be installed. An image has no driver.
   const InstallPlan arc = plan_on("healthy-arc", "athanor");
   EXPECT_THAT(plan_as(arc, "script"), ::testing::Not(HasSubstr("intel-opencl-icd")));
   EXPECT_THAT(plan_as(arc, "dockerfile"), HasSubstr("intel-opencl-icd"));
@@ -249,7 +249,7 @@ TEST(AthanorPlans, TakeTheOpenclDriverThatIsThere) {
   const InstallPlan amd = plan_on("healthy-rx6800xt", "athanor");  // amdocl64
   EXPECT_THAT(amd.packages, ::testing::Not(::testing::Contains("mesa-opencl-icd")));
   EXPECT_EQ(link_of(amd, "OpenCL").value, "amdocl64.icd");
-  EXPECT_THAT(plan_as(amd, "dockerfile"), HasSubstr("mesa-opencl-icd"));  // an image does not have it
+  EXPECT_THAT(plan_as(amd, "dockerfile"), HasSubstr("mesa-opencl-icd"));  // an image does not have amdocl64
   const InstallPlan none = plan_on("row25-no-icd", "athanor");
   EXPECT_THAT(none.packages, ::testing::Contains("mesa-opencl-icd"));
   EXPECT_THAT(plan_as(none, "script"), HasSubstr("export RUSTICL_ENABLE=radeonsi\n"));
@@ -265,7 +265,7 @@ TEST(AthanorPlans, AskForNoOpenclDriverThatThereIsNot) {
   EXPECT_THAT(haswell.packages, ::testing::Not(::testing::Contains("intel-opencl-icd")));
   EXPECT_THAT(haswell.gpus.at(0).reason.en, HasSubstr("before Broadwell"));
   EXPECT_EQ(link_of(haswell, "backend").value, "CPU");
-  // The kernel's driver "radeon" runs chips of two of Mesa's drivers.
+  // The kernel driver "radeon" runs chips for two drivers of Mesa.
   const std::filesystem::path device = machine.root() / "sys/bus/pci/devices/0000:00:02.0";
   write_text(device / "vendor", "0x1002\n");
   std::filesystem::remove(device / "driver");
@@ -277,7 +277,7 @@ TEST(AthanorPlans, AskForNoOpenclDriverThatThereIsNot) {
   }
 }
 
-// What doctor finds and no package mends stands beside the GPU; what a package mends is to be installed.
+// A problem that no package fixes is named with the GPU; a package that fixes one is installed.
 TEST(AthanorPlans, SayWhatKeepsAGpuFromWorking) {
   ATHANOR_NEEDS_BACKENDS();
   const auto reason = [](const std::string& name) {
@@ -310,7 +310,7 @@ TEST(AthanorPlans, SayThatARunTakesOneOfSeveralGpus) {
 
 TEST(AthanorPlans, SayThatWindowsDriverHasNoOpencl) {
   ATHANOR_NEEDS_BACKENDS();
-  EXPECT_THAT(uses_of(plan_with("wsl-rtx4090", "athanor")), ElementsAre("used"));  // by CUDA
+  EXPECT_THAT(uses_of(plan_with("wsl-rtx4090", "athanor")), ElementsAre("used"));  // through CUDA
   const InstallPlan plan = plan_on("healthy-wsl", "athanor");
   EXPECT_THAT(uses_of(plan), ElementsAre("unused"));
   EXPECT_THAT(plan.gpus.at(0).reason.en, HasSubstr("WSL"));
@@ -324,7 +324,7 @@ TEST(PytorchPlans, SeeWhatWindowsShows) {
   EXPECT_THAT(plan.index, HasSubstr("/whl/cu12"));  // Windows' driver 572: no CUDA 13
   EXPECT_EQ(link_of(plan, "driver").value, "NVIDIA 572.16");
   EXPECT_THAT(plan_with("wsl-rtx4090", "jax").packages, ElementsAre("jax[cuda12]"));
-  // A driver whose version was not read is not one that is missing.
+  // A driver whose version could not be read is not reported as missing.
   EXPECT_THAT(link_of(plan_with("doctor/healthy-wsl", "pytorch"), "driver").reason.en,
               HasSubstr("Windows has it"));
   EXPECT_THAT(link_of(plan_with("doctor/only-sys-nvidia", "pytorch"), "driver").reason.en,
@@ -343,7 +343,7 @@ TEST(PytorchPlans, HaveXpuWheelsForArc) {
     EXPECT_THAT(plan_as(plan, "dockerfile"), HasSubstr("libze-intel-gpu1"));
     EXPECT_THAT(plan_as(plan, "conda"), HasSubstr("--index-url https://download.pytorch.org/whl/xpu"));
   }
-  for (const char* goal : {"jax", "tensorflow"}) {  // which have none, and say so instead of taking the CPU
+  for (const char* goal : {"jax", "tensorflow"}) {  // these have no wheels, and do not silently use the CPU
     const InstallPlan plan = plan_with("arc-a770", goal);
     ASSERT_NE(plan.broken(), nullptr) << goal;
     EXPECT_THAT(plan.broken()->reason.en, HasSubstr("Intel"));
@@ -367,7 +367,7 @@ bool there_is(const char* command) {
   return std::system((std::string(command) + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// Every plan that is possible, on machines of every vendor.
+// Calls `look` for every possible plan, on machines of every vendor.
 template <class Look>
 void for_all_plans(Look look) {
   int plans = 0;

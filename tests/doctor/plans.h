@@ -13,13 +13,13 @@ namespace athanor::doctor {
 
 using ::athanor::testing::UnpackedMachine;
 
-/// Of tests/machines/doctor.
+/// `machine_name`: a machine in tests/machines/doctor.
 inline InstallPlan plan_on(const std::string& machine_name, const std::string& goal) {
   const UnpackedMachine machine("doctor/" + machine_name);
   return make_plan(Facts(*machine), goal);
 }
 
-/// `name`: of a machine in tests/machines, such as "doctor/healthy-rtx4090".
+/// `name`: a machine in tests/machines, such as "doctor/healthy-rtx4090".
 inline InstallPlan plan_with(const std::string& name, const std::string& goal,
                              const PlanChoice& choice = {}) {
   const UnpackedMachine machine(name);

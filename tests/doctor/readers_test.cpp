@@ -1,4 +1,4 @@
-// Readers of a machine's files: what they find, and that hostile files do not hang them.
+// Readers of a machine's files: what they find, and that they do not hang on hostile files.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <map>
@@ -60,7 +60,7 @@ TorchBuild torch_of(const std::string& dist_version, const std::string& version_
   const Facts facts(*machine);
   EXPECT_EQ(facts.torches().size(), 1U);
   TorchBuild build = facts.torches().empty() ? TorchBuild{} : facts.torches().front();
-  build.environment = nullptr;  // which goes with the facts
+  build.environment = nullptr;  // it would outlive the facts
   return build;
 }
 
@@ -69,7 +69,7 @@ TEST(Torch, IsReadFromItsFiles) {
   EXPECT_EQ(torch_of("2.9.0+cpu", "").flavour, "cpu");
   EXPECT_EQ(torch_of("2.9.0+rocm6.4", "").rocm, "6.4");
   EXPECT_EQ(torch_of("2.6.0+rocm6.2.4", "").rocm, "6.2.4");
-  // PyPI's own wheel has it only in version.py.
+  // PyPI's own wheel has the variant only in version.py.
   const TorchBuild pypi = torch_of(
       "2.9.0", "__version__ = '2.9.0+cu128'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n");
   EXPECT_EQ(pypi.flavour, "cu128");
@@ -105,7 +105,7 @@ TEST(StartFiles, AreUnderstoodWhereTheyArePlain) {
   EXPECT_TRUE(by_name["B"].exported);
   EXPECT_EQ(by_name["C"].value, "3");
   EXPECT_TRUE(by_name["D"].exported);
-  EXPECT_FALSE(by_name.contains("E"));  // for that command alone
+  EXPECT_FALSE(by_name.contains("E"));  // it is only set for that command
   EXPECT_TRUE(by_name["F"].conditional);
   EXPECT_TRUE(by_name["G"].unset);
   EXPECT_TRUE(by_name["H"].conditional);
@@ -126,7 +126,7 @@ std::string big_endian(uint32_t number) {
   return bytes;
 }
 
-// As rpm's lib/header.c writes it: the region that holds all entries first, then those.
+// Like rpm's lib/header.c: the region entry that holds all others comes first, then these.
 std::string rpm_header(const std::string& name, const std::string& version, const std::string& release) {
   std::string data("C\0", 2), entries;
   uint32_t count = 1;
@@ -162,11 +162,11 @@ TEST(Packages, OfRpmAreReadFromTheirHeaders) {
 
 using Files = std::map<std::string, std::string>;
 
-// A database as rpm 4.16 and later make it.
+// A database like those of rpm 4.16 and later.
 std::string rpm_database(const std::filesystem::path& place, const std::string& glibc) {
   sqlite3* database = open_database(place);
   run_sql(database, "CREATE TABLE 'Packages' (hnum INTEGER PRIMARY KEY AUTOINCREMENT, blob BLOB NOT NULL)");
-  // A header is far longer than its first part, because of the names of files.
+  // With the names of files, a header is far longer than the part that is read.
   for (const std::string& header :
        {rpm_header("bash", "5.2", "1") + std::string(300'000, 'f'), rpm_header("glibc", glibc, "317.el7")})
     SqlStatement(database, "INSERT INTO Packages (blob) VALUES (?)").bind_bytes(header).run();
@@ -184,7 +184,7 @@ TEST(Packages, AreReadFromTheDatabaseOfRpm) {
               ElementsAre(::testing::Pair("bash", "5.2-1"), ::testing::Pair("glibc", "2.17-317.el7")));
   EXPECT_EQ(facts.packages().record, "/var/lib/rpm/rpmdb.sqlite");
   EXPECT_EQ(diagnose(checks(), facts, {"system.glibc"}).find("system.glibc")->verdict, Verdict::warning);
-  // No file was written beside it.
+  // No file was left beside it.
   EXPECT_THAT(machine->list("/var/lib/rpm"), ElementsAre("rpmdb.sqlite"));
 }
 
@@ -270,7 +270,7 @@ TEST(Chips, AreNamedAsTheCompilerDoes) {
   EXPECT_EQ(sm_number("gfx1030"), 0);
 }
 
-// Every file of a machine is broken in the same way, and doctor still ends with a report.
+// If every file of a machine is broken in the same way, doctor still ends with a report.
 TEST(HostileFiles, NeitherCrashNorHang) {
   const std::string binary("\x00\xff\x7f\x80\x01{{{{====\n\n\r\x1b[31m", 20);
   for (const char* name : {"doctor/healthy-rtx4090", "doctor/row09-wrong-override", "doctor/trap-overridden"})
@@ -320,16 +320,16 @@ TEST(Acs, IsFoundAmongTheExtendedCapabilities) {
   EXPECT_EQ(acs.bits, 0x1d);
   EXPECT_TRUE(acs.redirects());
   auto off = words;
-  off[0x14c] = 0x0011001f;  // source validation and upstream forwarding alone
+  off[0x14c] = 0x0011001f;  // only source validation and upstream forwarding
   EXPECT_FALSE(parse_acs(config_space(4096, off)).redirects());
   EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x00010001}})).state, State::absent);
-  EXPECT_EQ(parse_acs(config_space(4096, {})).state, State::absent);  // no extended capabilities at all
-  for (const size_t bytes : {0, 64, 256, 259, 260, 0x14c})            // what users may read; cut off
+  EXPECT_EQ(parse_acs(config_space(4096, {})).state, State::absent);  // no extended capabilities
+  for (const size_t bytes : {0, 64, 256, 259, 260, 0x14c})            // cut off, as for users other than root
     EXPECT_EQ(parse_acs(config_space(4096, words).substr(0, bytes)).state, State::unreadable) << bytes;
-  EXPECT_EQ(parse_acs(std::string(4096, '\xff')).state, State::unreadable);  // the port is gone
-  EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x10010001}})).state, State::unreadable);  // in a circle
+  EXPECT_EQ(parse_acs(std::string(4096, '\xff')).state, State::unreadable);  // the port no longer answers
+  EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x10010001}})).state, State::unreadable);  // a cycle
   EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0xffc10001}})).state, State::absent);
-  EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x04010001}})).state, State::unreadable);  // out of it
+  EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x04010001}})).state, State::unreadable);  // beyond the end
 }
 
 }  // namespace

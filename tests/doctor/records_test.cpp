@@ -1,4 +1,4 @@
-// What doctor remembers, fixes and exports.
+// What doctor records, fixes and exports.
 #include "athanor/doctor/records.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ TEST(Records, LearnWhichFixWorksOnWhichMachines) {
     records.add({2, kind, "worked", "nvidia.driver.mismatch", "reload-module"});
     records.add({3, "other", "worked", "nvidia.driver.mismatch", "restart"});
   }
-  const Records records(folder.path() / "new" / "doctor.db");  // kept
+  const Records records(folder.path() / "new" / "doctor.db");  // the records were kept
   Result result{&check_named("nvidia.driver.mismatch"), fail(), Verdict::problem, {}};
   EXPECT_EQ(offers(result).front().fix->id, "restart");
   const auto here =
@@ -73,7 +73,7 @@ TEST(Records, ThatCannotBeKeptAreNoError) {
   EXPECT_TRUE(damaged.history().empty());
 }
 
-// A problem of a machine, and the first of its fixes that --fix can do.
+// A problem of a machine, and its first fix that --fix can apply.
 struct Mendable {
   explicit Mendable(const std::string& name, const std::string& id)
       : machine(name),
@@ -108,7 +108,7 @@ TEST(Fixing, SetsVariablesForNewShells) {
               HasSubstr("/home/ada/.config/athanor/env  # added by athanor doctor\n"));
   EXPECT_EQ(it.text("/home/ada/.bashrc.athanor-backup"), before);
   EXPECT_EQ(it.verdict_in_new_shell(), Verdict::ok);
-  // A second time changes only the environment file, and writes nothing twice.
+  // Applied again, it only writes the environment file, without duplicates.
   const auto again = changes_of(Facts(*it.machine), *it.result, *it.offer);
   ASSERT_EQ(again.size(), 1U);
   EXPECT_EQ(again.front().text, it.text("/home/ada/.config/athanor/env"));
@@ -178,7 +178,7 @@ TEST(Redaction, TakesOutWhoseMachineItIs) {
   EXPECT_EQ(redacted("margarete@elderberry:~$"), "<user>@<host>:~$");
   EXPECT_EQ(redacted("to m.holzapfel@example.org"), "to <mail>");
   EXPECT_EQ(redacted("board PF3X9K2M"), "board <serial>");
-  // What a bug report needs stays.
+  // What a bug report needs is kept.
   for (const char* text :
        {"0000:03:00.0", "6.8.0-48-generic", "libcuda.so.535.161.08", "torch 2.9.0+rocm6.4", "gfx1030", "a::b",
         "12:34:56", "version 10.3.0", "Xid (PCI:0000:01:00): 79", "std::string"})

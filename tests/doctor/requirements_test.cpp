@@ -1,5 +1,5 @@
-// What packages require of each other: versions, specifiers and markers against the `packaging` library's
-// answers, and environments with contradictions.
+// Requirements between packages: versions, specifiers and markers against the answers of the library
+// `packaging`, and environments with contradictions.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -97,7 +97,7 @@ TEST(Requirements, AreRead) {
     EXPECT_FALSE(Requirement::parse(malformed)) << malformed;
 }
 
-// A venv with these packages: "NAME VERSION" to what it requires.
+// A venv with these packages: "NAME VERSION", and what each requires.
 Contradictions of(const std::map<std::string, std::vector<std::string>>& packages,
                   const std::string& python = "3.12") {
   std::map<std::string, std::string> files = {
@@ -116,7 +116,7 @@ Contradictions of(const std::map<std::string, std::vector<std::string>>& package
   const UnpackedMachine machine(files);
   const Facts facts(*machine);
   Contradictions all = contradictions(*machine, facts.pythons().at(0));
-  for (Contradiction& one : all.found) one.by = nullptr, one.there = nullptr;  // which go with the facts
+  for (Contradiction& one : all.found) one.by = nullptr, one.there = nullptr;  // the facts end here
   return all;
 }
 
@@ -131,7 +131,7 @@ TEST(Contradictions, AreSeen) {
   EXPECT_THAT(told(of({{"a 1", {"b>=2"}}, {"b 1.9", {}}})), ElementsAre("b>=2"));
   EXPECT_THAT(told(of({{"a 1", {"b"}}})), ElementsAre("b"));
   EXPECT_THAT(told(of({{"a 1", {"B_x.Y>=1"}}, {"b-x-y 1", {}}})), IsEmpty());
-  // A local version is the same release, and a pre-release that is installed counts.
+  // A local version counts as the same release, and an installed pre-release counts too.
   EXPECT_THAT(told(of({{"torchvision 0.24.0+cu128", {"torch==2.9.0"}}, {"torch 2.9.0+cu128", {}}})),
               IsEmpty());
   EXPECT_THAT(told(of({{"a 1", {"b>=2"}}, {"b 3.0rc1", {}}})), IsEmpty());
@@ -140,14 +140,14 @@ TEST(Contradictions, AreSeen) {
 TEST(Contradictions, HangOnMarkersAndExtras) {
   EXPECT_THAT(told(of({{"a 1", {"b; python_version < '3.12'", "c; sys_platform == 'win32'"}}})), IsEmpty());
   EXPECT_THAT(told(of({{"a 1", {"b; python_version < '3.12'"}}}, "3.11")), ElementsAre("b"));
-  // An extra counts where another package asks for it, and its own extras then too.
+  // An extra counts if another package asks for it, and then the extras that it asks for count too.
   const std::vector<std::string> jax = {"jaxlib", "plugin==1; extra == 'cuda12'", "other; extra == 'tpu'"};
   EXPECT_THAT(told(of({{"jax 1", jax}, {"jaxlib 1", {}}})), IsEmpty());
   EXPECT_THAT(told(of({{"jax 1", jax}, {"jaxlib 1", {}}, {"app 1", {"jax[cuda12]"}}})),
               ElementsAre("plugin==1"));
   EXPECT_THAT(told(of({{"a 1", {"b[x]"}}, {"b 1", {"c[y]; extra == 'x'"}}, {"c 1", {"d; extra == 'y'"}}})),
               ElementsAre("d"));
-  EXPECT_THAT(told(of({{"a 1", {"a[x]", "b; extra == 'x'"}}})), ElementsAre("b"));  // of its own, in a circle
+  EXPECT_THAT(told(of({{"a 1", {"a[x]", "b; extra == 'x'"}}})), ElementsAre("b"));  // its own extra: a cycle
 }
 
 TEST(Contradictions, AreNotKnownWhereNobodyCanTell) {

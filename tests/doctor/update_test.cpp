@@ -64,14 +64,14 @@ TEST(UpdateCompatibility, AddsWhatAnIndexTells) {
   EXPECT_THAT(text, HasSubstr("An index of packages cannot tell"));
   EXPECT_THAT(text,
               HasSubstr("-date = \"" + Compatibility::built_in().date + "\"\n+date = \"2027-01-31\"\n"));
-  // What it writes is data that doctor takes.
+  // Doctor can read what it wrote.
   const Compatibility newer = Compatibility::parse(read_text_file(output), output.string());
   EXPECT_EQ(newer.pytorch.back().version, *Version::parse("2.98"));
   EXPECT_EQ(newer.pytorch.size(), Compatibility::built_in().pytorch.size() + 1);
   EXPECT_EQ(newer.date, "2027-01-31");
   EXPECT_EQ(newer.origins.at("pytorch").date, "2027-01-31");
   EXPECT_EQ(newer.origins.at("cuda").date, Compatibility::built_in().origins.at("cuda").date);
-  // What cannot be reached is said, and nothing is changed.
+  // An index that cannot be reached is reported, and nothing is changed.
   std::filesystem::remove(output);
   EXPECT_NE(run(tool + " --index file:///nonexistent -o " + output.string() + " >" + said.string() + " 2>&1"),
             0);

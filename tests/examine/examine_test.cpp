@@ -1,4 +1,4 @@
-// The examination of a device: of the host, which is right, and of a backend that is wrong in one op.
+// The examination of a device: the host, which is right, and a backend that computes one op wrongly.
 #include "athanor/examine/examine.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ TEST(Examine, FindsTheHostRight) {
   EXPECT_EQ(parts.size(), examination_parts(false).size());
 }
 
-// Processes that examine a group each examine together what one examines alone.
+// Processes that examine one group each must together check what one process checks alone.
 TEST(Examine, GroupsHaveEachPartOnce) {
   std::vector<std::string> grouped, all;
   int64_t checks = 0;
@@ -67,7 +67,7 @@ TEST(Examine, CompilesThePartsKernelsInOneProgram) {
     const Examination verdict = examine(info.device, {.only = {"fused loops"}});
     EXPECT_THAT(verdict.wrong, ::testing::IsEmpty()) << info.name;
     EXPECT_EQ(compilations() - before, 1) << info.name;
-    return;  // one is enough
+    return;  // one device is enough
   }
   GTEST_SKIP() << "no device here compiles one kernel at a time";
 }
@@ -105,7 +105,7 @@ TEST(Examine, AsksEachPrimitiveInEachType) {
     EXPECT_TRUE(types.contains({"add", dtype})) << to_string(dtype);
 }
 
-// A template that nobody thought of here as well: by its registration.
+// New kernel templates must be examined too, so they are found by their registration.
 TEST(Examine, AsksEveryKernelOfGpus) {
   std::set<std::string> asked;
   for (const AskedPart& part : short_cases())
@@ -119,7 +119,7 @@ TEST(Examine, AsksEveryKernelOfGpus) {
         any = any || (op->reference && op->prim != Prim::input &&
                       has_gpu_kernel({op, op->cases[i], dtype, i * 1000}));
     kernels += any;
-    // cumsum is there as a loop, as products and by itself.
+    // Ops such as cumsum are examined as a loop, as products and as a kernel.
     EXPECT_TRUE(!any || asked.contains(op->name)) << op->name;
   }
   EXPECT_GT(kernels, 25U);
@@ -127,8 +127,8 @@ TEST(Examine, AsksEveryKernelOfGpus) {
     EXPECT_TRUE(asked.contains(name)) << name;
 }
 
-// A row, a column, an axis between others, several axes, one that is split among groups; a narrow type,
-// nothing, a scan.
+// Reductions of rows, columns, a middle axis, several axes, and an axis that groups divide; a narrow type, an
+// empty input, a scan.
 TEST(Examine, AsksEachShapeOfALoop) {
   std::set<std::string> asked;
   for (const AskedPart& part : short_cases())
@@ -151,7 +151,7 @@ TEST(Examine, AsksEachShapeOfALoop) {
                                                      "bf16", "nothing", "scan"));
 }
 
-// So that many are one kernel.
+// Equal inputs let many cases share one kernel.
 TEST(Examine, FillsEqualNumbersAlikeWhateverTheOp) {
   std::set<std::vector<std::byte>> first;
   for (const AskedPart& part : short_cases())
@@ -165,7 +165,7 @@ TEST(Examine, LooksAtEveryOpWhenWhole) {
   std::set<std::string> names;
   for (const ExaminationPart& part : examination_parts(true)) names.insert(part.name);
   for (const Op* op : all_ops()) EXPECT_TRUE(op->prim == Prim::input || names.contains(op->name)) << op->name;
-  for (const ExaminationPart& part : examination_parts(false))  // of primitives, as ops
+  for (const ExaminationPart& part : examination_parts(false))  // parts named after primitives are ops too
     EXPECT_TRUE(part.name == "primitives" || part.name == "other kernels" || names.contains(part.name))
         << part.name;
 }
@@ -177,8 +177,8 @@ TEST(Examine, LeavesAloneWhatIsPending) {
   EXPECT_EQ(mine.to_vector<float>(), (std::vector<float>{2, 4, 6}));
 }
 
-// Mesa's llvmpipe ends loops after 65,535 rounds, without a word: an MLP's first product is wrong there.
-// tests/CMakeLists.txt runs this with it.
+// Mesa's llvmpipe silently ends loops after 65,535 rounds, so an MLP's first product is wrong there.
+// tests/CMakeLists.txt runs this test on llvmpipe.
 TEST(Examine, AgreesWithAnMlpsFirstProductOnLlvmpipe) {
   const auto devices = list_devices();
   const auto found = std::ranges::find_if(

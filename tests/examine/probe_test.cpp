@@ -57,7 +57,7 @@ TEST(Shortfalls, AreBelowSevenTenths) {
 }
 
 TEST(Shortfalls, CountWorkGroupProcessors) {
-  EXPECT_EQ(shortfalls_with({{"concurrency", 35.5, "", ""}}), "");  // of 36, each two of the 72 units
+  EXPECT_EQ(shortfalls_with({{"concurrency", 35.5, "", ""}}), "");  // of 36: the 72 units are pairs
   EXPECT_EQ(shortfalls_with({{"concurrency", 18, "", ""}}), "concurrency of kfd;");
 }
 
@@ -141,7 +141,7 @@ TEST(MemoryTest, FindsABitThatFlips) {
   }
 }
 
-// A word's number has more bits than its value: 16 GiB apart, values were the same.
+// A word's number has more bits than the word. Once, values that are 16 GiB apart were the same.
 TEST(MemoryTest, FindsBrokenAddressLinesOfLargeMemories) {
   for (const Device device : all_devices()) {
     const auto first_values = [&](uint64_t first) {

@@ -11,7 +11,7 @@ using testing::expect_error;
 
 constexpr size_t pixels = 3072;
 
-/// A record whose i-th byte of the picture is (i + first) % 251.
+/// A record whose picture has the i-th byte (i + first) % 251.
 std::string record(const std::string& labels, int first) {
   std::string result = labels;
   for (size_t i = 0; i < pixels; ++i) result += static_cast<char>((i + static_cast<size_t>(first)) % 251);

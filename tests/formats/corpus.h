@@ -22,7 +22,7 @@ inline std::vector<std::byte> with_byte(std::vector<std::byte> data, size_t at, 
   return data;
 }
 
-/// -3, -2, ... 8, times `factor`, plus `offset`: what the arrays of make_corpus.py hold.
+/// The values in make_corpus.py's arrays: -3, -2, ... 8, times `factor`, plus `offset`.
 inline std::vector<double> ramp(double factor = 1, double offset = 0) {
   std::vector<double> values;
   for (int i = -3; i < 9; ++i) values.push_back(i * factor + offset);

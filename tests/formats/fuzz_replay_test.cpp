@@ -1,4 +1,4 @@
-// A short fuzz run in every build: the fuzzers' corpus, and mutations of it that are the same each time.
+// A short fuzz run in every build: the fuzzers' corpus, and mutations of it that are the same in each run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using Data = std::vector<std::byte>;
 using Target = std::function<void(Bytes)>;
 
-/// Changes `data` in one to four places, in the ways that files go bad.
+/// Changes `data` at one to four places, in ways in which files are damaged.
 void mutate(Data& data, std::mt19937& random) {
   const auto below = [&](size_t n) { return n == 0 ? 0 : random() % n; };
   for (size_t i = 1 + below(4); i > 0 && !data.empty(); --i) {
@@ -35,7 +35,7 @@ void mutate(Data& data, std::mt19937& random) {
       case 4:
         data.erase(data.begin() + static_cast<std::ptrdiff_t>(at));
         break;
-      default: {  // a stretch of the file once more
+      default: {  // repeats a part of the file
         const Data copy(
             data.begin() + static_cast<std::ptrdiff_t>(at),
             data.begin() + static_cast<std::ptrdiff_t>(at + below(std::min<size_t>(data.size() - at, 32))));

@@ -40,7 +40,7 @@ TEST(Idx, ReadsGzip) {
 
 TEST(Idx, ReadsGzipInSeveralStreams) {
   auto data = corpus_file("idx/u8.gz");
-  // An empty stream in front: gzip of nothing.
+  // An empty gzip stream is put in front.
   const unsigned char nothing[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   const Bytes front = std::as_bytes(std::span(nothing));
   data.insert(data.begin(), front.begin(), front.end());
@@ -79,7 +79,7 @@ TEST(Idx, ErrorsSayWhere) {
 
 TEST(Idx, HugeExtentsTakeNoMemory) {
   auto data = corpus_file("idx/u8");
-  for (size_t i = 4; i < 16; ++i) data[i] = std::byte{0x0f};  // about 2^84 elements: not even a shape
+  for (size_t i = 4; i < 16; ++i) data[i] = std::byte{0x0f};  // about 2^84 elements: no Shape can hold that
   expect_error(ErrorCode::format, {"too many elements"}, [&] { parse_idx(data, "f"); });
   data[4] = data[8] = data[5] = data[9] = std::byte{0};  // 2^56 elements
   expect_error(ErrorCode::format, {"more than the file can hold", "byte 4"}, [&] { parse_idx(data, "f"); });

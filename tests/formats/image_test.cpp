@@ -32,7 +32,7 @@ TEST(Image, ReadsEveryKindOfPng) {
   expect_picture("interlaced.png", {1, 1, 1}, {77});
 }
 
-// cjpeg was given a ramp: red grows to the right, green downwards, blue is 128.
+// cjpeg's input was a ramp: red grows to the right, green downwards, and blue is 128.
 TEST(Image, ReadsJpeg) {
   for (const char* name : {"image/rgb.jpg", "image/progressive.jpg"}) {
     const HostArray picture = read_image(corpus_path(name));
@@ -82,7 +82,7 @@ TEST(Image, HugeExtentsTakeNoMemory) {
                [&] { parse_image(jpeg, "f"); });
 }
 
-/// A JPEG of mid-grey: a block is two bits, "no difference" and "no more", and both are 0.
+/// A grey JPEG. Each block is two bits: the codes "no difference" and "end of block", both 0.
 std::vector<std::byte> grey_jpeg(int width, int height, int start_of_frame = 0xC0) {
   std::string file = "\xFF\xD8";
   const auto segment = [&](int marker, const std::string& data) {
@@ -96,7 +96,7 @@ std::vector<std::byte> grey_jpeg(int width, int height, int start_of_frame = 0xC
   };
   segment(0xDB, std::string(1, '\0') + std::string(64, '\1'));
   segment(start_of_frame, '\x08' + number(height) + number(width) + std::string("\x01\x01\x11\x00", 4));
-  const std::string one_code = '\1' + std::string(15, '\0') + '\0';  // one of one bit, for 0
+  const std::string one_code = '\1' + std::string(15, '\0') + '\0';  // one code, of one bit, for 0
   segment(0xC4, '\x00' + one_code);
   segment(0xC4, '\x10' + one_code);
   segment(0xDA, std::string("\x01\x01\x00\x00\x3F\x00", 6));
@@ -117,7 +117,7 @@ TEST(Image, LargeJpegsAreReadSmaller) {
 }
 
 TEST(Image, LargerThanMemoryShouldHoldIsAnError) {
-  constexpr int progressive = 0xC2;  // its scans are put together at full size
+  constexpr int progressive = 0xC2;  // its scans are combined at full size
   expect_error(ErrorCode::value, {"12000 x 12000 pixels", "more than 134 million", "f.jpg", "smaller"},
                [&] { parse_image(grey_jpeg(12000, 12000, progressive), "f.jpg"); });
 }

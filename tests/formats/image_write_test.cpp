@@ -1,4 +1,4 @@
-// Pictures that the libraries write, read back: PNG of our own, WebP; headers alone; JPEGs read smaller.
+// Pictures that libraries write, read back: our own PNG, WebP; headers only; JPEGs read at a smaller size.
 #include <gtest/gtest.h>
 
 #include "athanor/formats/image.h"
@@ -50,7 +50,7 @@ TEST(ImageExtents, OfEveryKindAndOfBeginnings) {
   EXPECT_EQ(parse_image_extents(jpeg_of(picture), "f"), expected);
   EXPECT_EQ(parse_image_extents(webp_of(picture), "f"), expected);
   EXPECT_EQ(parse_image_extents(jpeg_of(gradient(21, 34, 1)), "f"), (ImageExtents{21, 34, 1}));
-  // A JPEG whose header comes after 20 kB of something else: what cameras write.
+  // A JPEG whose header comes after 20 kB of other data, like those of cameras.
   auto file = jpeg_of(gradient(400, 600));
   std::vector<std::byte> comment(20002, std::byte{0});
   comment[0] = std::byte{20000 >> 8}, comment[1] = std::byte{20000 & 255};

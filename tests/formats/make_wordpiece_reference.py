@@ -37,7 +37,7 @@ def main():
     tokenizer.decoder = decoders.WordPiece(cleanup=False)
     trainer = trainers.WordPieceTrainer(vocab_size=400, special_tokens=SPECIAL, show_progress=False)
     tokenizer.train_from_iterator(CORPUS * 3, trainer)
-    # So that little is unknown: all characters too, in whatever form a normalizer leaves them.
+    # All characters too, in every form in which a normalizer leaves them, so that few tokens are unknown.
     texts = TEXTS + MORE
     vocabulary = tokenizer.get_vocab()
     signs = "".join(texts) + "".join(texts).lower()

@@ -46,7 +46,7 @@ TEST(Npz, DamageIsFoundByTheChecksum) {
 
 TEST(Npz, ASmallArchiveOfAHugeArrayIsRefused) {
   auto data = corpus_file("npz/deflated");
-  // The unpacked size in the first entry of the directory: a gigabyte.
+  // Makes the unpacked size in the directory's first entry a gigabyte.
   size_t at = 0;
   while (data[at] != std::byte{'P'} || data[at + 1] != std::byte{'K'} || data[at + 2] != std::byte{1}) ++at;
   data = with_byte(data, at + 27, 0x40);

@@ -20,7 +20,7 @@ with safe_open(sys.argv[1], framework="np") as file:
         tensor = file.get_tensor(name)
         assert tensor.dtype == np.dtype(kind), (name, tensor.dtype)
         np.testing.assert_array_equal(tensor, RAMP.astype(kind))
-    # NumPy has none of these, so only what the header says of them is compared.
+    # NumPy has none of these types, so only their headers are compared.
     others = {"bf16": "BF16", "f8e4m3": "F8_E4M3", "f8e5m2": "F8_E5M2"}
     for name, dtype in others.items():
         part = file.get_slice(name)
@@ -31,7 +31,7 @@ with safe_open(sys.argv[1], framework="np") as file:
     np.testing.assert_array_equal(file.get_tensor('layer."1"/weight \u00e9'), [1, 2, 3])
     assert len(list(file.keys())) == len(KINDS) + len(others) + 4
 
-# The checksums, from the bytes of the file as safetensors.h describes them.
+# The checksums of the file's bytes, as described in safetensors.h.
 with open(sys.argv[1], "rb") as file:
     content = file.read()
 end = 8 + struct.unpack("<Q", content[:8])[0]

@@ -27,7 +27,7 @@ std::vector<std::byte> safetensors_file(const std::string& header, size_t payloa
   return {bytes.begin(), bytes.end()};
 }
 
-/// A tensor of every dtype, and the corners: scalar, empty, NaN, a name that JSON must escape.
+/// A tensor of every dtype, and special cases: scalar, empty, NaN, a name that JSON must escape.
 SafeTensors every_kind() {
   SafeTensors content;
   for (int i = 0; i < dtype_count; ++i) {
@@ -169,7 +169,7 @@ TEST(SafeTensors, ErrorsNameTheTensorAndTheFault) {
                [&] { parse_safetensors(std::as_bytes(std::span(long_header)), "f.st"); });
 }
 
-// A flip in a tensor names it; one anywhere else is found too, whatever it hits.
+// A flipped bit in a tensor is reported with its name, and a flipped bit anywhere else is found too.
 TEST(SafeTensors, EveryFlippedBitIsFound) {
   std::vector<std::byte> data = format_safetensors(every_kind());
   const TempFolder folder(TempFolder::Where::memory);
@@ -200,7 +200,7 @@ TEST(SafeTensors, HeadersAloneAreCheckedToo) {
                [&] { read_safetensors_header(folder / "f"); });
 }
 
-// As other programs, and earlier versions of this one, write them.
+// Other programs, and earlier versions of this one, write such files.
 TEST(SafeTensors, FilesWithoutChecksumsAreReadAsTheyAre) {
   const std::string header = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
   const SafeTensors content = parse_safetensors(safetensors_file(header, 2), "f.st");

@@ -17,7 +17,7 @@ TEST(TensorBoard, ChecksumIsCastagnolis) {
   EXPECT_EQ(crc_of(""), 0U);
 }
 
-// What tensorboard.compat.proto and tensorboard.summary.writer.record_writer (2.21) write for the same event.
+// The bytes that tensorboard.compat.proto and tensorboard.summary.writer.record_writer (2.21) write for it.
 TEST(TensorBoard, RecordsAreThoseOfTensorBoardItself) {
   const auto hex = [](std::string_view text) {
     constexpr std::string_view digits = "0123456789abcdef";

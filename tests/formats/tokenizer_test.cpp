@@ -1,4 +1,4 @@
-// The same tokens as the library `tokenizers` gives (make_tokenizer_reference.py).
+// Tokens are the same as those of the library `tokenizers` (make_tokenizer_reference.py).
 #include "athanor/formats/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(Tokenizer, GivesTheTokensOfHuggingFace) {
   }
 }
 
-// The same of WordPiece (make_wordpiece_reference.py).
+// The same test for WordPiece (make_wordpiece_reference.py).
 TEST(Tokenizer, GivesTheWordPiecesOfHuggingFace) {
   json file = json::parse(read_text_file(tokenizer_folder + "wordpiece.json"));
   const json reference = json::parse(read_text_file(tokenizer_folder + "wordpiece_cases.json"));
@@ -61,7 +61,7 @@ TEST(Tokenizer, ReadsAVocabularyOfWordPieces) {
   write_file_atomically(folder / "vocab.txt", smaller);
   EXPECT_EQ(read_tokenizer(folder / "vocab.txt")->vocabulary(), std::ranges::count(lines, '\n'));
   const auto cased = read_tokenizer(tokenizer_folder + "wordpiece_vocab.txt");
-  for (const json& example : reference.at("encoded")[1].at("cases"))  // as there are capitals
+  for (const json& example : reference.at("encoded")[1].at("cases"))  // the vocabulary has capitals
     EXPECT_EQ(cased->encode(example.at("text").get<std::string>()),
               example.at("tokens").get<std::vector<int32_t>>())
         << example.at("text");
@@ -130,7 +130,7 @@ TEST(Tokenizer, RefusesWhatItDoesNotDo) {
 }
 
 TEST(Tokenizer, LongWordsTakeNoLonger) {
-  // A quadratic time would be minutes.
+  // In quadratic time, this would take minutes.
   const auto tokenizer = read_tokenizer(tokenizer_folder + "tokenizer.json");
   const std::string word(200'000, 'e');
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(word)), word);

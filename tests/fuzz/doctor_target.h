@@ -1,5 +1,5 @@
-// What the fuzzer of doctor calls: its readers of a machine's files, chosen by the first byte. They take any
-// text; those of data files may throw Error(format) and nothing else. tests/doctor/fuzz_replay_test.cpp runs
+// The entry point of doctor's fuzzer: readers of a machine's files, chosen by the first byte. They accept any
+// text. Those of data files may throw Error(format), and nothing else. tests/doctor/fuzz_replay_test.cpp runs
 // it on the corpus.
 #pragma once
 #include <span>

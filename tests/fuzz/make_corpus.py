@@ -108,7 +108,7 @@ def make_images() -> None:
     palette = struct.pack(">I", 6) + b"PLTE" + bytes([1, 2, 3, 200, 100, 50])
     palette += struct.pack(">I", zlib.crc32(b"PLTE" + bytes([1, 2, 3, 200, 100, 50])))
     put("image/palette.png", png(3, 8, [[0, 1], [1, 0]], palette))
-    # One pixel is all in the first of Adam7's seven passes.
+    # With one pixel, all data is in the first of Adam7's seven passes.
     put("image/interlaced.png", png(0, 8, [[77]], interlace=1))
 
     cjpeg = os.environ.get("CJPEG", "cjpeg")

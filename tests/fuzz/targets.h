@@ -1,8 +1,8 @@
-// What the fuzzers call, one function a reader; the same is run on the corpus by
-// tests/formats/fuzz_replay_test.cpp.
+// The fuzzers' entry points, one function for each reader. tests/formats/fuzz_replay_test.cpp runs the same
+// functions on the corpus.
 //
-// Each takes any bytes and returns: the readers may throw Error(format) and nothing else. Anything that is
-// read must hold together.
+// Each function takes any bytes and returns. The readers may throw Error(format), and nothing else. What they
+// read must be consistent.
 #pragma once
 #include <unistd.h>
 
@@ -26,7 +26,7 @@
 
 namespace athanor::fuzz {
 
-/// Ends the program, for the fuzzer to see, unless `ok`.
+/// Ends the program unless `ok`, so that the fuzzer notices.
 inline void require(bool ok) {
   if (!ok) std::abort();
 }
@@ -35,7 +35,7 @@ inline void require_sound(const HostArray& array) {
   require(array.bytes.size() == static_cast<size_t>(array.size()) * size_of(array.dtype));
 }
 
-/// Runs `read`, which may throw Error(format) with all its parts.
+/// Runs `read`, which may throw only Error(format), with all its parts.
 template <class Read>
 void only_format_errors(Read read) {
   try {
@@ -59,7 +59,7 @@ inline void npz(Bytes data) {
   });
 }
 
-/// Members lie inside the archive.
+/// Members must lie inside the archive.
 inline void tar(Bytes data) {
   only_format_errors([&] {
     const auto read = [&](uint64_t offset, std::span<std::byte> out) {
@@ -80,7 +80,7 @@ inline void csv(Bytes data) {
   });
 }
 
-/// An even number of bytes is taken for CIFAR-100.
+/// An even number of bytes is read as CIFAR-100.
 inline void cifar(Bytes data) {
   only_format_errors([&] {
     const CifarBatch batch = parse_cifar(data, data.size() % 2 == 0 ? Cifar::hundred : Cifar::ten, "input");
@@ -90,7 +90,7 @@ inline void cifar(Bytes data) {
   });
 }
 
-/// What was read is written and read again to the same.
+/// What was read must be the same after it is written and read again.
 inline void safetensors(Bytes data) {
   only_format_errors([&] {
     const SafeTensors content = parse_safetensors(data, "input");
@@ -113,8 +113,8 @@ inline void image(Bytes data) {
   });
 }
 
-/// A machine of which one file holds anything: the first byte says which ('a' the first of these), the rest
-/// is its content. 'A' takes the rest as a table of data sheets.
+/// A machine with one file of arbitrary content. The first byte chooses the file ('a': the first one), the
+/// rest is its content. 'A' reads the rest as a table of data sheets.
 inline void machine(Bytes data) {
   static constexpr const char* files[] = {"machine.toml",
                                           "sys/class/kfd/kfd/topology/nodes/1/properties",
@@ -142,7 +142,7 @@ inline void machine(Bytes data) {
   if (which == 'A') return only_format_errors([&] { (void)parse_data_sheets(rest, "input"); });
   const size_t index = (which - 'a') % std::size(files);
   static const fs::path root = fs::temp_directory_path() / ("athanor-fuzz-" + std::to_string(getpid()));
-  // What makes the one file be read.
+  // Files that cause the chosen file to be read.
   static const bool made = [] {
     for (const char* file : files) fs::create_directories((root / file).parent_path());
     const auto put = [](const char* file, const char* text) { std::ofstream(root / file) << text; };

@@ -58,7 +58,7 @@ class Amd(unittest.TestCase):
         made = predict.predict(rates.chip("gfx1030"), amd.read(text), text, (32, 1, 1))
         self.assertEqual((made.counts["fma"], made.counts["local_read"], made.counts["wait"]), (8, 2, 1))
         self.assertEqual(made.flops, 8 * 32 * 2)
-        # Local memory takes 1 cycle for neighbouring words, 32 for words of one bank; both SIMDs of the CU need it.
+        # Local memory takes 1 cycle for adjacent words, 32 for words of one bank; both SIMDs of the CU use it.
         self.assertAlmostEqual(made.conflicts, 31 / 33)
         self.assertAlmostEqual(made.cycles / made.occupancy.waves, 2 * 33, delta=1)
         self.assertAlmostEqual(made.of_unit, 8 / 66, delta=0.002)
@@ -89,17 +89,17 @@ class Amd(unittest.TestCase):
         self.assertEqual(made.counts["matrix"], 4)
         self.assertEqual(made.counts["fma"], 4)
         self.assertEqual((made.counts["global_read"], made.counts["local_write"], made.counts["barrier"]), (1, 1, 2))
-        # A matrix instruction keeps the SIMD for 32 cycles, a dual one for 1.
+        # A matrix instruction occupies the SIMD for 32 cycles, a dual one for 1.
         self.assertEqual(made.flops, 4 * 8192 + 4 * 32 * 4)
         self.assertAlmostEqual(made.busy["vector"] * made.cycles / made.occupancy.waves, 4 * 33 + 1, delta=0.01)
-        # 32 lanes read 16 bytes each, side by side; eight waves of a group read and store.
+        # 32 lanes read 16 adjacent bytes each; eight waves of a group read and store.
         self.assertEqual(made.global_bytes, 512)
         self.assertEqual(made.local_bytes, 32 * 16 * 5)
         self.assertEqual(made.notes, [])
 
     def test_waves_that_read_the_same_need_it_once(self):
         chip = rates.chip("gfx1100")
-        for mask, share in (("0x3ff", 1), ("31", 1 / 8)):  # all 256 items read apart, or each wave of 32 the same
+        for mask, share in (("0x3ff", 1), ("31", 1 / 8)):  # each of 256 items reads its own data, or all waves of 32 read the same
             text = (HERE / "nested.s").read_text().replace("v_and_b32_e32 v0, 0x3ff, v0", f"v_and_b32_e32 v0, {mask}, v0")
             program = amd.read(text)
             loop = loops.pipeline_loop(program)
@@ -115,7 +115,7 @@ class Amd(unittest.TestCase):
             self.assertEqual(predict.groups_share(chip, program, loops.pipeline_loop(program), text, (256, 1, 1)), shared, shift)
 
     def test_matrix_instructions(self):
-        # Cycles as AMD's matrix instruction calculator prints them.
+        # Cycles from AMD's matrix instruction calculator.
         for chip, name, cycles in (("gfx908", "v_mfma_f32_32x32x1f32", 64), ("gfx908", "v_mfma_f32_4x4x4f16", 8),
                                    ("gfx908", "v_mfma_f32_32x32x4bf16", 64), ("gfx90a", "v_mfma_f32_16x16x16bf16_1k", 32),
                                    ("gfx90a", "v_mfma_f32_32x32x4f16", 64), ("gfx942", "v_mfma_f32_32x32x8_f16", 32),
@@ -136,7 +136,7 @@ class Amd(unittest.TestCase):
         self.assertEqual(cycles(1), 10 * chip.latency["vector"])
         self.assertAlmostEqual(cycles(5), 50, delta=1)  # five waves fill the SIMD
         self.assertAlmostEqual(cycles(8), 80, delta=1)
-        # Alone, a wave issues for one cycle of five at each step and waits for the other four.
+        # A single wave issues in one cycle of five at each step, and waits during the other four.
         self.assertAlmostEqual(sum(simulate.simulate(chip, steps, 1, 1)[1].values()), 0.8, delta=0.01)
 
     def test_waits_of_counters(self):
@@ -165,7 +165,7 @@ class Amd(unittest.TestCase):
         self.assertEqual(machine.registers["s5"], 2)
 
     def test_sums_of_carries(self):
-        # 64-bit addition by lanes, as addresses need it.
+        # 64-bit addition in each lane, as for addresses.
         text = "\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx1100\"\nk:\n\tv_add_co_u32 v1, vcc_lo, -1, v0\n" \
                "\tv_add_co_ci_u32_e32 v2, vcc_lo, 5, v3, vcc_lo\n\ts_endpgm\n\t.amdhsa_kernel k\n .wavefront_size: 32\n"
         program = amd.read(text)
@@ -210,21 +210,21 @@ class Nvidia(unittest.TestCase):
         self.assertEqual((made.counts["fma"], made.counts["local_read"], made.counts["branch"]), (16, 1, 1))
         self.assertEqual(made.flops, 16 * 64)
         self.assertEqual((made.local_bytes, made.conflicts, made.notes), (512, 0.0, []))
-        # GA100 has 16 FMA lanes in a sub-partition, so 16 FFMA take 32 cycles. An LDS.128 takes 4, and four sub-partitions need it.
+        # GA100 has 16 FMA lanes in a sub-partition, so 16 FFMA take 32 cycles. An LDS.128 takes 4, and all four sub-partitions use it.
         # Other warps' instructions may take the slot in which the next FFMA could go: one cycle of 33.
         self.assertAlmostEqual(made.cycles / made.occupancy.waves, 32, delta=1.01)
         self.assertGreater(made.of_unit, 0.96)
         self.assertEqual(made.bound, "FMA unit")
 
     def test_issue_bounds_where_a_multiplication_takes_one_cycle(self):
-        made = self.predicted("sm_86", 64)  # 64 FFMA and 4 others
+        made = self.predicted("sm_86", 64)  # 64 FFMA and 4 other instructions
         self.assertAlmostEqual(made.of_unit, 64 / 68, delta=0.015)
 
     def test_control_bits(self):
-        # MOV R1, c[0x0][0x28] of a program of CUDA 11: stall 2, no barriers.
+        # MOV R1, c[0x0][0x28] from a program of CUDA 11: stall 2, no barriers.
         control = sass.control_of(0x000fc40000000f00)
         self.assertEqual((control.stall, control.write_barrier, control.read_barrier, control.wait), (2, None, None, ()))
-        # S2R: stall 1, sets barrier 0; then one that waits for barrier 0.
+        # S2R: stall 1, sets barrier 0; then an instruction that waits for barrier 0.
         self.assertEqual(sass.control_of(0x000e220000002100).write_barrier, 0)
         self.assertEqual(sass.control_of(0x001fca00078e00ff).wait, (0,))
 
@@ -232,7 +232,7 @@ class Nvidia(unittest.TestCase):
         self.assertEqual(sass.matrix_shape("HMMA.16816.F32.BF16"), (4096, "bf16"))
         self.assertEqual(sass.matrix_shape("HMMA.1688.F32.TF32"), (2048, "tf32"))
         self.assertEqual(sass.matrix_shape("HGMMA.64x256x16.F32"), (2 * 64 * 256 * 16 // 4, "f16"))
-        # A100: 312 TFLOP/s over 108 SMs at 1.41 GHz are 2048 FLOPs in a cycle: 8 cycles of a sub-partition.
+        # A100: 312 TFLOP/s over 108 SMs at 1.41 GHz are 2048 FLOPs per cycle and SM, so 8 cycles of a sub-partition.
         instruction = sass.one_instruction("HMMA.16816.F32 R0, R4, R8, R0", 0)
         self.assertEqual(costs.matrix_cycles(rates.chip("sm_80"), instruction), 8)
 
@@ -246,7 +246,7 @@ class Nvidia(unittest.TestCase):
 
 
     def test_the_loop_that_runs_most_is_taken(self):
-        # A peeled first turn with more arithmetic stands in the loop over tiles, around the loop over k.
+        # A peeled first iteration with more arithmetic is in the loop over tiles, around the loop over k.
         rows = [".L_x_0", *[("FFMA R1, R2, R3, R1",)] * 40, ".L_x_1", *[("FFMA R1, R2, R3, R1",)] * 8, ("@P0 BRA `(.L_x_1)", 5, None, ()),
                 ("@P1 BRA `(.L_x_0)", 5, None, ()), ("EXIT",)]
         program = sass.read(listing(*rows))
@@ -254,7 +254,7 @@ class Nvidia(unittest.TestCase):
         self.assertEqual(loops.inner_loop(program).header, program.labels[".L_x_1"])
 
     def test_wgmma_reads_local_memory(self):
-        # 64x256x16 in bf16: 8 KiB of B and 2 KiB of A for four warps, 128 bytes in a cycle; 131072 FLOPs of a warp.
+        # 64x256x16 in bf16: four warps read 8 KiB of B and 2 KiB of A, at 128 bytes per cycle; 131072 FLOPs per warp.
         chip = rates.chip("sm_90")
         instruction = sass.one_instruction("HGMMA.64x256x16.F32.BF16 R24, gdesc[UR20], R24, gsb0", 0)
         cost = costs.cost_of(chip, program_of("sm_90", 168, 384), instruction)
@@ -283,7 +283,7 @@ class Nvidia(unittest.TestCase):
 
 class Rates(unittest.TestCase):
     def test_rates_give_the_published_peaks(self):
-        # The clock follows from the peak of f32; NVIDIA's largest cards lower it for matrix units.
+        # The clock follows from the f32 peak; NVIDIA's largest cards use a lower clock for matrix units.
         for name in rates.known_chips():
             chip = rates.chip(name)
             for dtype, column in (("f16", "fp16_matrix_tflops_dense_fp32acc"), ("bf16", "bf16_matrix_tflops_dense")):
@@ -317,17 +317,17 @@ class Banks(unittest.TestCase):
         chip = rates.chip("sm_80")
         cycles = lambda addresses, size: banks.local_cycles(chip, addresses, size)[0]
         self.assertEqual(cycles([4 * n for n in range(32)], 4), 1)
-        self.assertEqual(cycles([8 * n for n in range(32)], 4), 2)   # every second bank, twice
+        self.assertEqual(cycles([8 * n for n in range(32)], 4), 2)   # every second bank, each twice
         self.assertEqual(cycles([4 * 33 * n for n in range(32)], 4), 1)  # a padded column
         self.assertEqual(cycles([128 * n for n in range(32)], 4), 32)
-        self.assertEqual(cycles([0] * 32, 4), 1)  # all the same word
+        self.assertEqual(cycles([0] * 32, 4), 1)  # all lanes read the same word
         self.assertEqual(cycles([16 * n for n in range(32)], 16), 4)
         self.assertEqual(cycles([4 * n if n < 8 else None for n in range(32)], 4), 1)
 
     def test_sectors(self):
         self.assertEqual(banks.global_bytes([4 * n for n in range(32)], 4, 32), 128)
         self.assertEqual(banks.global_bytes([4096 * n for n in range(32)], 4, 32), 1024)
-        self.assertEqual(banks.global_bytes([16 + 4 * n for n in range(8)], 4, 32), 64)  # over the edge
+        self.assertEqual(banks.global_bytes([16 + 4 * n for n in range(8)], 4, 32), 64)  # across the edge of a sector
 
 
 class Occupancy(unittest.TestCase):
@@ -349,7 +349,7 @@ class Occupancy(unittest.TestCase):
         self.assertEqual(held.groups, 1)
 
     def test_amd_as_llvm_says(self):
-        # "; Occupancy:" that clang 19 writes for kernels with so many registers.
+        # The "; Occupancy:" that clang 19 prints for kernels with this many registers.
         for chip, registers, wave, waves in (("gfx906", 108, 64, 2), ("gfx942", 108, 64, 4), ("gfx1100", 108, 32, 12), ("gfx90a", 128, 64, 4),
                                              ("gfx90a", 129, 64, 3), ("gfx1030", 128, 32, 8), ("gfx1030", 129, 32, 7), ("gfx906", 24, 64, 10),
                                              ("gfx1100", 96, 32, 16), ("gfx1100", 97, 32, 12), ("gfx1102", 128, 32, 8),

@@ -27,7 +27,7 @@ from gpu_cost.compilers import ROOT, Clang, nvrtc  # noqa: E402
 
 PROGRAM = ROOT / "build" / "release" / "athanor"
 CONTRACTIONS = re.compile(r"batch_matmul|attention|conv2d")
-# What multiplies two matrices of 16-bit floats.
+# Instructions that multiply two matrices of 16-bit floats.
 UNITS = {"gfx1100": r"\bv_wmma_f32_16x16x16_{}\b", "gfx942": r"\bv_mfma_f32_\d+x\d+x\d+_{}\b",
          "sm_86": r"\bmma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.{0}\.{0}\.f32\b"}
 

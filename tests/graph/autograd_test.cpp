@@ -1,4 +1,4 @@
-// Gradients of compositions, gradients of gradients, and what backward() leaves behind.
+// Gradients of compositions, gradients of gradients, and the effects of backward().
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ TEST(Autograd, GradientsOfGradients) {
   }
 }
 
-// Attention's gradients have no gradient rules: they are differentiated through their decomposition.
+// Attention's gradients have no gradient rules, so they are differentiated through their decomposition.
 TEST(Autograd, ATensorAtSeveralInputsIsCountedOnceForEach) {
   const HostArray values = uniform({3, 2}, -1, 1, DType::f64).to_host();
   const auto second = [&](const std::vector<Tensor>& qkv, const std::vector<Tensor>& leaves) {
@@ -45,7 +45,7 @@ TEST(Autograd, ATensorAtSeveralInputsIsCountedOnceForEach) {
     return x;
   };
   const Tensor x = leaf();
-  // Separate tensors, so that nothing is shared. Each has the value of the shared one.
+  // Separate tensors with the values of the shared one, so that nothing is shared.
   const std::vector<Tensor> joined{x * 1.0, x * 1.0, x * 1.0};
   const auto shared = second({x, x, x}, {x}), apart = second(joined, {x});
   for (size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(shared[i], apart[i], 1e-9) << i;

@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-// The value of a binary16 pattern, from its definition in IEEE 754.
+// The value of a binary16 pattern, by its definition in IEEE 754.
 double value_of_f16(uint16_t bits) {
   const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
   const double magnitude = exponent == 31  ? (mantissa ? NAN : INFINITY)
@@ -59,9 +59,9 @@ TEST(DType, F16RoundsToNearestEven) {
 TEST(DType, Bf16RoundsToNearestEven) {
   EXPECT_EQ(bf16(1.0F).bits, 0x3f80);
   const auto one = std::bit_cast<uint32_t>(1.0F);
-  EXPECT_EQ(bf16(std::bit_cast<float>(one + 0x8000)).bits, 0x3f80);  // a tie: to even
+  EXPECT_EQ(bf16(std::bit_cast<float>(one + 0x8000)).bits, 0x3f80);  // a tie: rounded to even
   EXPECT_EQ(bf16(std::bit_cast<float>(one + 0x8001)).bits, 0x3f81);
-  EXPECT_EQ(bf16(std::bit_cast<float>(one + 0x18000)).bits, 0x3f82);  // a tie: to even
+  EXPECT_EQ(bf16(std::bit_cast<float>(one + 0x18000)).bits, 0x3f82);  // a tie: rounded to even
   EXPECT_EQ(bf16(std::numeric_limits<float>::max()).bits, 0x7f80);
   EXPECT_TRUE(std::isnan(static_cast<float>(bf16(NAN))));
   for (uint32_t bits = 0; bits < 0x7f80; bits += 7) {
@@ -71,7 +71,7 @@ TEST(DType, Bf16RoundsToNearestEven) {
   }
 }
 
-/// What a float of 8 bits means, from its sign, exponent and mantissa.
+/// The value of a float of 8 bits, from its sign, exponent and mantissa.
 double value_of_f8(int code, int mantissa_bits, int bias, bool infinities) {
   const int exponent = (code & 0x7f) >> mantissa_bits, mantissa = code & ((1 << mantissa_bits) - 1);
   const int last = (1 << (7 - mantissa_bits)) - 1;
@@ -98,7 +98,7 @@ void check_f8(int mantissa_bits, int bias, bool infinities, int largest) {
     EXPECT_EQ(std::signbit(static_cast<float>(x)), code >= 0x80);
     EXPECT_EQ(F8(static_cast<float>(x)).bits, code);
   }
-  // Between neighbours, the last of which is the first that is too large.
+  // Rounds between neighbours. The last neighbour is the first value that is too large.
   const double step = value(largest) - value(largest - 1);
   for (int low = 0; low <= largest; ++low)
     for (const int sign : {0, 0x80}) {

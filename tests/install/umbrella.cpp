@@ -1,4 +1,4 @@
-// Compiled against an installed Athanor with pkg-config's flags alone.
+// Compiled against an installed Athanor with only the flags from pkg-config.
 #include "athanor/athanor.h"
 
 #include <cstdio>

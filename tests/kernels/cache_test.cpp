@@ -1,4 +1,4 @@
-// What processes that share compiled kernels agree on.
+// How processes share compiled kernels.
 #include "athanor/kernels/cache.h"
 
 #include <gtest/gtest.h>

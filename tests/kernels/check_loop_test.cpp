@@ -1,5 +1,5 @@
-// Fused loops are compared with the host's: a kernel that computes something else is named, whatever it is
-// that it gets wrong.
+// Fused loops are compared with the host's results: a kernel that computes something else is named, whatever
+// its error is.
 #include "athanor/kernels/check_loop.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ TEST(CheckLoop, AgreesWithWhatIsRight) {
 TEST(CheckLoop, NamesTheElementThatIsWrong) {
   EXPECT_THAT(loop_mismatch(Device{}, {map_loop(Prim::add, 1000)}, host_kernel(map_loop(Prim::sub, 1000))),
               HasSubstr("buffer 2: element 0 of 1000 is "));
-  // One element of many.
+  // One wrong element among many.
   const LoopProgram loop = map_loop(Prim::add, 999);
   EXPECT_THAT(loop_mismatch(Device{}, {loop}, host_kernel(map_loop(Prim::add, 998))),
               HasSubstr("element 998 of 999"));
@@ -49,7 +49,7 @@ TEST(CheckLoop, NamesTheElementThatIsWrong) {
       HasSubstr("buffer 1: element 0 of 5"));
 }
 
-// The host computes parts of these.
+// The host computes only parts of these loops.
 TEST(CheckLoop, SeesErrorsAtBothEndsOfLongLoops) {
   constexpr int64_t n = 2'000'003;
   EXPECT_EQ(loop_mismatch(Device{}, {map_loop(Prim::mul, n)}, host_kernel(map_loop(Prim::mul, n))), "");
@@ -65,7 +65,7 @@ TEST(CheckLoop, SeesErrorsAtBothEndsOfLongLoops) {
       << "which has one result";
 }
 
-// columns[c] = sum of x[row][c] * (its row), in one loop; its parts must count rows and columns as it does.
+// columns[c] = sum of x[row][c] * row, in one loop. Its parts must use the loop's own row and column numbers.
 TEST(CheckLoop, PartsKnowTheirIndices) {
   constexpr int64_t rows = 900, columns = 1500;
   Builder b({rows, columns}, {true, false});

@@ -21,11 +21,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Devices that nothing is remembered of, and what their product takes: one time after the other, the last
-/// for ever.
+/// Devices without remembered timings, and the times that their matrix product takes: one after the other,
+/// and the last one from then on.
 class ChooseDevice : public ::testing::Test {
  protected:
-  /// Number 0 is the host's processor.
+  /// Number 0 is the host's CPU.
   DeviceInfo device(uint8_t number, const char* kind, std::vector<Measured> times) {
     static const uint8_t provider = testing::FakeDevice::fresh().device().provider;
     DeviceInfo info;
@@ -40,7 +40,7 @@ class ChooseDevice : public ::testing::Test {
     return {.winner = "k", .seconds = seconds, .busy = true, .disturbed = true};
   }
 
-  /// A device as OpenCL lists it; nothing is asked of OpenCL itself.
+  /// A device like one that OpenCL lists; OpenCL itself is not called.
   DeviceInfo opencl_device(std::vector<Measured> times) {
     DeviceInfo info = device(2, "gpu", std::move(times));
     for (uint8_t id = 0; provider_of({id, 0}).name() != "opencl";) info.device = {++id, 0};
@@ -89,7 +89,7 @@ TEST_F(ChooseDevice, RemembersHowFarTimesVaried) {
   EXPECT_EQ(kept->spread, 0.25);
 }
 
-// On a machine with GPUs that no backend of ours reaches.
+// On a machine with GPUs that no backend reaches.
 TEST_F(ChooseDevice, SaysWhichGpusNothingUses) {
   const testing::TempFolder folder;
   testing::MachineFixture(
@@ -115,7 +115,7 @@ TEST_F(ChooseDevice, NeverTakesTheSameProcessorThroughOpenCl) {
 }
 
 TEST_F(ChooseDevice, RepeatsACloseComparison) {
-  // The first time of the CPU's is a bad one.
+  // The CPU's first time is unusually slow.
   const std::vector<DeviceInfo> all{device(0, "cpu", {quiet(1.1e-3), quiet(0.9e-3)}),
                                     device(1, "gpu", {quiet(1e-3)})};
   EXPECT_EQ(choice(all).device, Device{});
@@ -125,7 +125,7 @@ TEST_F(ChooseDevice, RepeatsACloseComparison) {
 }
 
 TEST_F(ChooseDevice, ComparesAgainWhatWasComparedOnABusyMachine) {
-  // A busy process had made the CPU ten times slower than it is.
+  // Another process made the CPU seem ten times slower than it is.
   const DeviceInfo gpu = device(1, "gpu", {quiet(2e-3)});
   const DeviceInfo cpu = device(0, "cpu", {busy(10e-3)});
   const DeviceChoice first = choice({cpu, gpu});
@@ -149,7 +149,7 @@ TEST_F(ChooseDevice, TakesAMachineThatIsAlwaysBusyAsItIs) {
   EXPECT_EQ(timed_, 0);
 }
 
-// The same card by two backends, of which the first stands for CUDA and the second is OpenCL.
+// The same card through two backends: the first is in place of CUDA's, the second is OpenCL.
 TEST_F(ChooseDevice, TakesACardThroughItsVendorsBackend) {
   if (!has_opencl()) GTEST_SKIP() << "this build has no OpenCL";
   const DeviceInfo cpu = device(0, "cpu", {quiet(20e-3)});
@@ -159,10 +159,10 @@ TEST_F(ChooseDevice, TakesACardThroughItsVendorsBackend) {
   EXPECT_EQ(taken.device, native.device);
   EXPECT_THAT(taken.why, HasSubstr("opencl:0 is the same card as fake:1"));
   EXPECT_EQ(timed_, 2) << "OpenCL is not timed";
-  // Another card with the same name is another device.
+  // A card with the same name at another address is another device.
   opencl.properties["PCI address"] = {"0000:43:00.0", "test"};
   EXPECT_EQ(choice({opencl, cpu, native}).device, opencl.device);
-  // It is remembered now that OpenCL is twice as fast.
+  // Now it is remembered that OpenCL is twice as fast.
   opencl.properties["PCI address"] = native.properties["PCI address"];
   const DeviceChoice measured = choice({opencl, cpu, native});
   EXPECT_EQ(measured.device, opencl.device);
@@ -173,7 +173,7 @@ TEST_F(ChooseDevice, TakesACardThroughOpenClWhereNothingElseWorks) {
   if (!has_opencl()) GTEST_SKIP() << "this build has no OpenCL";
   const DeviceInfo cpu = device(0, "cpu", {quiet(20e-3)});
   DeviceInfo native = device(1, "gpu", {}), opencl = opencl_device({quiet(1e-3)});
-  // Which card OpenCL has is not known here; there is one of that vendor and chip.
+  // The card behind the OpenCL device is not known, but only one card has this vendor and chip.
   native.properties = {{"PCI address", {"0000:03:00.0", "test"}},
                        {"vendor", {"NVIDIA", "test"}},
                        {"architecture", {"sm_86", "test"}}};

@@ -25,7 +25,7 @@ with open(out+"/specifiers.tsv","w") as f:
     for v,s in itertools.product(versions,specs):
         try: r="yes" if SpecifierSet(s).contains(Version(v),prereleases=True) else "no"
         except InvalidSpecifier: r="unknown"
-        # === compares texts as they are written.
+        # === compares the texts of versions.
         if "===" in s: r="yes" if s.strip()[3:].lower()==v.lower() else "no"
         rows.append((v,s,r))
     random.shuffle(rows)
