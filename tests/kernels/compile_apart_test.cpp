@@ -1,4 +1,4 @@
-// Compiling in further processes: of this program of tests, with a compiler that sleeps, fails or crashes.
+// Compiling in other processes of this test program, with a compiler that sleeps, fails or crashes.
 #include "athanor/kernels/compile_apart.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class CompileApart : public CompilerProgramTest {
   }
 };
 
-// Not a test: what the other processes run.
+// Not a test: the other processes run this.
 TEST(CompilerProcess, DISABLED_Serves) { serve_compiler("fake", "chip1"); }
 
 TEST_F(CompileApart, GivesTheBinaryOrNone) {
@@ -84,7 +84,7 @@ TEST_F(CompileApart, DoesWithoutAProgram) {
   }
 }
 
-// As a driver's kernels with a compiler of which only one thread may be inside.
+// Like the kernels of a driver whose compiler only one thread may enter at a time.
 struct SlowKernel : Kernel {
   mutable std::atomic<int> times = 0;
   mutable std::atomic<bool> apart = false;

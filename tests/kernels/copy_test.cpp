@@ -1,5 +1,5 @@
-// Copies between devices: from every device to every other, by the queue of either, in order with what both
-// do before and after.
+// Copies between devices: from every device to every other, by either device's queue, in order with the work
+// before and after on both.
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/trace.h"
 #include "tests/kernels/fake_device.h"
@@ -28,7 +28,7 @@ void expect_bytes(const Storage& storage, const std::vector<uint8_t>& want) {
   EXPECT_TRUE(got == want);
 }
 
-/// The middle of `from` to the middle of `to`, by the queue of `by`.
+/// Copies the middle of `from` to the middle of `to`, by the queue of `by`.
 void expect_copied(Device by, Device to, Device from, size_t bytes) {
   constexpr size_t before = 64, behind = 100;
   const size_t all = before + bytes + behind;
@@ -37,7 +37,7 @@ void expect_copied(Device by, Device to, Device from, size_t bytes) {
   const auto source = allocate(from, all), target = allocate(to, all), kept = allocate(from, all);
   const std::vector<uint8_t> sent = pattern(all, 1);
   kept->write(sent.data(), 0, all);
-  // The source gets its content from its own queue, so that a copy that does not wait finds other bytes.
+  // The source gets its content on its own queue, so a copy that does not wait finds other bytes.
   queue_of(from).fill({source.get(), 0}, 9, all);
   queue_of(from).copy({source.get(), 0}, {kept.get(), 0}, all);
   queue_of(to).fill({target.get(), 0}, 77, all);
@@ -52,7 +52,7 @@ void expect_copied(Device by, Device to, Device from, size_t bytes) {
 }
 
 TEST(QueueCopy, FromEveryDeviceToEveryOther) {
-  constexpr size_t piece = size_t{4} << 20;  // of what goes through pinned memory
+  constexpr size_t piece = size_t{4} << 20;  // the size of the pieces that go through pinned memory
   for (const Device to : all_devices())
     for (const Device from : all_devices())
       for (const Device by : {to, from})
@@ -81,7 +81,7 @@ TEST(QueueCopy, WaitsForWhatTheHostWrote) {
       }
 }
 
-// Memory is used again as soon as it is free, and a queue may run late.
+// Freed memory is used again at once, although a queue may run later.
 TEST(QueueCopy, MemoryMayBeReleasedAtOnce) {
   constexpr size_t bytes = 100000;
   for (const Device to : all_devices())

@@ -1,4 +1,4 @@
-// A device for tests of the tuner: its kernels are the host's, and its clock says what the test wants.
+// A device for tests of the tuner: its kernels are the host's, and the test sets its clock.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -20,10 +20,10 @@ namespace athanor::testing {
 
 class FakeDevice final : public Backend {
  public:
-  /// Seconds of `runs` runs of a candidate in a row.
+  /// The seconds that `runs` consecutive runs of a candidate take.
   using Timer = std::function<double(const std::string& candidate, int runs)>;
 
-  /// The device, with a name that nothing remembered belongs to.
+  /// The device, with a new name, so that no records belong to it.
   static FakeDevice& fresh() {
     static FakeDevice* fake = nullptr;
     if (fake == nullptr) {
@@ -56,12 +56,12 @@ class FakeDevice final : public Backend {
 
   Timer timer;
   std::string kind, driver;
-  std::vector<std::string> names;                              // of candidates
-  std::string wrong;                                           // the one whose results are wrong
-  float wrong_by = 1000;                                       // in its first element
-  std::function<void(const std::string& candidate)> prepared;  // is told of each that is prepared, at once
-  size_t most_bytes = SIZE_MAX;                                // of one allocation
-  bool late = false;  // whether work is known to have ended only when it is waited for
+  std::vector<std::string> names;                              // the candidates' names
+  std::string wrong;                                           // the candidate whose results are wrong
+  float wrong_by = 1000;                                       // the error of its first element
+  std::function<void(const std::string& candidate)> prepared;  // called for each one, when it is prepared
+  size_t most_bytes = SIZE_MAX;                                // the limit of one allocation
+  bool late = false;  // whether the end of work is known only after waiting for it
 
   std::string name() const override { return "fake"; }
   std::vector<DeviceInfo> devices() override { return {info()}; }

@@ -18,7 +18,7 @@ Shape with(Shape leading, int64_t a, int64_t b = -1) {
   return Shape(dims);
 }
 
-// Both gradients of one request, against the reference of each.
+// Compares both gradients of one request with their references.
 void check_together(DType dtype, const AttentionCase& c, double tolerance) {
   const Attrs attrs = {{"causal", c.causal}, {"scale", 0.3}};
   const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),

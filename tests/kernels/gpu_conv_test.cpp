@@ -47,7 +47,7 @@ const std::vector<ConvCase> odd_cases = {
     {{2, 8, 8, 8}, {8, 8, 2, 2}, {.stride = 2}},
 };
 
-// Cases for Winograd's transforms: tiles that fit, that reach over the end, and that are fewer than a vector.
+// Cases for Winograd's transforms: tiles that fit, that reach beyond the end, and too few for a vector.
 const std::vector<ConvCase> three_by_three = {{{2, 8, 8, 6}, {9, 8, 3, 3}, {.padding = 1}},
                                               {{3, 9, 5, 7}, {8, 9, 3, 3}, {}},
                                               {{2, 8, 3, 33}, {17, 8, 3, 3}, {.padding = 2}}};
@@ -77,9 +77,9 @@ TEST(GpuConv, ThreeByThreeInputGradient) {
   for (const ConvCase& c : three_by_three) check(Kind::input_grad, DType::f32, c);
 }
 
-// How a vector of tiles lies in the images: rows of tiles as long as a vector and shorter, parts of rows,
-// runs of one and of several tiles, rows that end within a tile; padding of no, one, and more than two
-// pixels.
+// The positions of a vector's tiles in the images: rows of tiles as long as a vector and shorter, parts of
+// rows, runs of one and of several tiles, rows that end within a tile. Padding of no pixel, one, and more
+// than two.
 TEST(GpuConv, WinogradRuns) {
   ATHANOR_NEEDS_GPU();
   const std::vector<ConvCase> cases = {{{1, 8, 8, 64}, {8, 8, 3, 3}, {.padding = 1}},
@@ -93,7 +93,7 @@ TEST(GpuConv, WinogradRuns) {
   check(Kind::input_grad, DType::f16, cases[4], "winograd 4x4");
 }
 
-// Few output channels: shapes narrower than a vector; tiles and rows of channels that are moved inside;
+// Few output channels: shapes narrower than a vector; tiles and rows of channels that are moved inwards;
 // strides and dilations with and without common factors; kernels with phases that have no taps.
 const std::vector<ConvCase> few_channels = {
     {{3, 2, 5, 4}, {1, 2, 3, 3}, {.padding = 1}},
@@ -158,7 +158,7 @@ KernelRequest conv_request_for(const std::vector<TestOperand>& inputs) {
   return request;
 }
 
-// Winograd's tiles lie in other lanes, and so do the columns of their products; four pixels are whole tiles.
+// The part has Winograd's tiles and the columns of their products in other lanes; 4 pixels are whole tiles.
 TEST(GpuConv, AnElementHasTheSameBitsWhereverInATileItLies) {
   ATHANOR_NEEDS_GPU();
   for (const DType dtype : types_with_tiles()) {

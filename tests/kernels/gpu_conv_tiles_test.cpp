@@ -1,5 +1,5 @@
-// Convolutions by the tile engine: every such candidate, in the three directions, for shapes that whole
-// tiles, vectors and runs of pixels do not fit.
+// Convolutions by the tile engine: every such candidate, in all three directions, for shapes that are not
+// multiples of tiles, vectors and runs of pixels.
 #include <set>
 
 #include "athanor/ops/conv_problem.h"
@@ -11,11 +11,11 @@ namespace {
 struct TiledCase {
   Shape x, w;
   Conv2dOptions options = {};
-  int groups = 1;  // compute units that the device is taken to have: with many, K is split
+  int groups = 1;  // the device's number of compute units for this test; if it is large, K is split
 };
 
-/// Runs the candidates whose point is a tile's. `k`: how many products are added up for one result, at most.
-/// `names`: what their names begin with.
+/// Runs the tiled candidates. `k`: the largest number of products that are added up for one result.
+/// `names` gets the first words of their names.
 void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
                  const Shape& shape, const Epilogue& epilogue, int64_t k, int groups,
                  std::set<std::string>& names) {
@@ -33,7 +33,7 @@ void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Te
     std::vector<Run> runs;
     for (const GpuCandidate& candidate : reduced(std::move(candidates)))
       runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
-    // Units of lanes leave out products with one step along K, which would spill registers.
+    // Lane units leave out products with only one step along K, which would spill registers.
     const bool by_lanes = std::ranges::none_of(
         traits.matrix_units, [&](const MatrixUnit& unit) { return unit.input == dtype && !unit.tf32; });
     EXPECT_TRUE(!runs.empty() || (by_lanes && k <= 64)) << request.key();
@@ -50,7 +50,7 @@ std::set<std::string> check_directions(DType dtype, const TiledCase& c) {
               {.bias = true, .activation = "relu"}, c.w[1] * taps, c.groups, names);
   Attrs images = attrs, weights = attrs;
   images.set("input_shape", c.x.to_ints());
-  // Fewer than 8 results of a pixel are left to other templates.
+  // With fewer than 8 results per pixel, other templates are used.
   if (c.w[1] >= 8)
     check_tiled("conv2d_input_grad", images,
                 {view(dtype, y, 1), view(dtype, c.w, 2), view(dtype, {c.x[1]}, 3), view(DType::f32, {1}, 4),
@@ -83,19 +83,19 @@ TEST_P(GpuConvTiles, StridesAndDilations) {
   check_directions(GetParam(), {{2, 8, 13, 9}, {8, 8, 2, 5}, {.stride = {2, 1}, .padding = {0, 3}}});
 }
 
-// Vectors with two taps, and taps that are padded to whole vectors.
+// Vectors that span two taps, and taps that are padded to whole vectors.
 TEST_P(GpuConvTiles, FewChannels) {
   check_directions(GetParam(), {{1, 3, 20, 21}, {16, 3, 7, 7}, {.stride = 2, .padding = 3}});
 }
 
-// Taps lie as channels do: there is no digit for a channel.
+// With one channel, taps are adjacent like channels, and an index has no digit for the channel.
 TEST_P(GpuConvTiles, OneChannel) {
   check_directions(GetParam(), {{2, 1, 9, 8}, {12, 1, 3, 3}, {.padding = 1}});
   check_directions(GetParam(), {{4, 1, 14, 13}, {9, 1, 5, 3}, {.stride = 2}, 8});
 }
 
-// Of the gradient by the images: most phases of a stride have none, and an epilogue writes to them all the
-// same.
+// In the gradient by the images, most phases of a stride have no taps, but the epilogue must still write to
+// them.
 TEST_P(GpuConvTiles, PhasesWithoutTaps) {
   check_directions(GetParam(), {{2, 12, 7, 8}, {16, 12, 1, 1}, {.stride = 3, .padding = 1}});
   check_directions(GetParam(), {{1, 16, 9, 9}, {8, 16, 2, 1}, {.stride = 3}});
@@ -105,7 +105,7 @@ TEST_P(GpuConvTiles, Groups) {
   check_directions(GetParam(), {{2, 24, 6, 7}, {32, 12, 3, 3}, {.padding = 1, .groups = 2}});
 }
 
-// Whole and broken vectors of pixels, read as they lie; with a stride, pixels that nobody reads.
+// Complete and incomplete vectors of pixels, read in place; with a stride, some pixels are not read.
 TEST_P(GpuConvTiles, OneByOne) {
   EXPECT_TRUE(check_directions(GetParam(), {{2, 32, 8, 6}, {24, 32, 1, 1}}).contains("implicit"));
   check_directions(GetParam(), {{3, 24, 7, 7}, {20, 24, 1, 1}});
@@ -114,7 +114,7 @@ TEST_P(GpuConvTiles, OneByOne) {
   check_directions(GetParam(), {{40, 72, 1, 1}, {48, 72, 1, 1}});
 }
 
-// Results of images of one pixel lie column by column: these are what is stored at once.
+// For images of one pixel, results are column by column in memory, so columns must be stored in vectors.
 TEST(ConvTileStores, AreOfSixteenBytes) {
   const Shape x{256, 1024, 1, 1}, w{512, 1024, 1, 1}, y{256, 512, 1, 1};
   const auto desc = [](const Shape& shape) {
@@ -138,7 +138,7 @@ TEST_P(GpuConvTiles, SplitsALongK) {
   check_directions(GetParam(), {{4, 24, 12, 12}, {18, 24, 1, 1}, {}, 8});
 }
 
-// More than a tile of each.
+// More than one tile along each axis.
 TEST_P(GpuConvTiles, ManyTiles) {
   check_directions(GetParam(), {{3, 40, 12, 14}, {72, 40, 3, 3}, {.padding = 1}});
 }
@@ -146,7 +146,7 @@ TEST_P(GpuConvTiles, ManyTiles) {
 INSTANTIATE_TEST_SUITE_P(Types, GpuConvTiles, ::testing::Values(DType::f16, DType::bf16, DType::f32),
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 
-// Factors are rounded only where the request allows it, and only on units that do so.
+// Factors are rounded to tf32 only if the request allows it, and only on units that do so.
 TEST(GpuTf32, OnlyWhereItIsAskedFor) {
   ATHANOR_NEEDS_GPU();
   const Shape x{2, 16, 6, 7}, w{24, 16, 3, 3}, y{2, 24, 6, 7}, b{1, 144, 24};
@@ -178,7 +178,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
       const auto candidates = gpu_candidates(request, traits);
       EXPECT_EQ(candidates.empty(), std::ranges::none_of(traits.matrix_units, &MatrixUnit::tf32))
           << request.key();
-      std::vector<testing::Run> runs;  // not Test::Run()
+      std::vector<testing::Run> runs;  // athanor::testing::Run, not Test::Run()
       for (const GpuCandidate& candidate : candidates) {
         EXPECT_NE(candidate.name.find("tf32"), std::string::npos) << candidate.name;
         runs.push_back({candidate.name, run_on(device, candidate, c.inputs, request.output())});

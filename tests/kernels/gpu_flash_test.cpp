@@ -1,4 +1,4 @@
-// Attention by matrix units: every such candidate of every op, for shapes, strides and masks of all kinds.
+// Attention by matrix units: every such candidate of every op, for many shapes, strides and masks.
 #include <cmath>
 
 #include "gpu_kernels.h"
@@ -10,7 +10,7 @@ struct FlashCase {
   Shape leading;
   int64_t queries, keys, d, e;
   bool causal = false, masked = false;
-  double scale = 0;  // 0: that of d features
+  double scale = 0;  // 0: the default for d features
   bool together = true;
 };
 
@@ -137,7 +137,7 @@ TEST_P(GpuFlash, Strides) {
   check_flash(GetParam(), {{}, 30, 30, 32, 32}, {1, 30});
 }
 
-// Lanes that share a row exchange what they have of it.
+// Lanes that share a row exchange their elements, so that they store vectors.
 TEST(GpuFlashStores, AreOfSixteenBytes) {
   const Shape x{8, 12, 1024, 64};
   const OperandDesc desc{DType::bf16, x, {}, contiguous_strides(x)};
@@ -157,7 +157,7 @@ TEST(GpuFlashStores, AreOfSixteenBytes) {
   }
 }
 
-// Of GPT-2 small, 8 texts of 1024 tokens: a single wave of a SIMD would wait for its own loads and softmax.
+// GPT-2 small with 8 texts of 1024 tokens. If a SIMD had only one wave, it would wait for loads and softmax.
 TEST(GpuFlashPoints, LeaveRoomForSeveralWavesOfCdna) {
   const Shape x{8, 12, 1024, 64}, rows{8, 12, 1024};
   const auto desc = [](const Shape& shape) {
@@ -179,7 +179,7 @@ TEST(GpuFlashPoints, LeaveRoomForSeveralWavesOfCdna) {
       const GpuCandidate first = gpu_candidates(request, traits).at(0);
       const GpuLaunch& launch = first.launches.at(0);
       const int64_t groups = traits.local_bytes / launch.local_bytes, waves = launch.group_size[0] / 64;
-      // gfx908 has too few registers for two waves of the gradients of k and v; each SIMD has one at least.
+      // gfx908 has too few registers for two waves of the gradients of k and v, but each SIMD has at least 1.
       const bool few = architecture == std::string_view("gfx908") && !request.with.empty();
       EXPECT_GE(groups * waves, few ? 4 : 8) << first.name << " of " << op << " on " << architecture;
     }

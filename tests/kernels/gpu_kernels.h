@@ -1,5 +1,5 @@
-// What the tests of GPU templates share: running every candidate of a request, in the shapes for CPUs and for
-// GPUs, on every OpenCL device, and comparing it with the op's reference.
+// Helpers for tests of GPU templates: they run every candidate of a request, in the shapes for CPUs and for
+// GPUs, on every device under test, and compare it with the op's reference.
 #pragma once
 #include <algorithm>
 #include <cstdlib>
@@ -29,7 +29,7 @@ inline TestOperand view(DType dtype, const Shape& shape, unsigned seed, const In
   return value;
 }
 
-/// Whether a virtual AMD GPU refuses the unit's instruction: WMMA of floats of 8 bits.
+/// Whether a virtual AMD GPU lacks the unit's instruction: WMMA of floats of 8 bits.
 inline bool virtual_gpu_lacks(const MatrixUnit& unit) {
   return std::getenv("VGPU") != nullptr && unit.form == MatrixUnit::Form::wmma && size_of(unit.input) == 1;
 }
@@ -54,8 +54,8 @@ inline std::vector<double> reference_of(const KernelRequest& request,
   return want;
 }
 
-/// The outputs of a candidate that ran twice, on poisoned output and scratch memory: the first launch must
-/// leave nothing that changes the second.
+/// The outputs of a candidate after two runs, on poisoned output and scratch memory: the first launch must
+/// not leave anything that changes the second.
 inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const GpuCandidate& generated,
                                                    const std::vector<TestOperand>& inputs,
                                                    const std::vector<OperandDesc>& outputs) {
@@ -68,7 +68,7 @@ inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const
     storage.back()->write(data, 0, size);
     buffers.push_back({storage.back().get(), static_cast<int64_t>(offset)});
   };
-  // Behind inputs and scratch memory there are NaNs, which a kernel that reads beyond them shows.
+  // NaNs follow inputs and scratch memory, so that a kernel that reads beyond them is noticed.
   constexpr size_t behind = 4096;
   for (const TestOperand& input : inputs) {
     std::vector<std::byte> memory(input.memory.size() + behind, std::byte{0xff});
@@ -104,25 +104,25 @@ inline std::vector<double> run_on(gpu::GpuDevice& device, const GpuCandidate& ge
   return outputs_on(device, generated, inputs, {output}).front();
 }
 
-/// Whether candidate `i` of `count` runs: one of each `every`, at least one, starting at another one in each
-/// call, because each has kernels to compile. With ATHANOR_TEST_EVERYTHING, all do.
+/// Whether candidate `i` of `count` runs: one in `every`, at least one, starting with a different one in each
+/// call, because each must be compiled. With ATHANOR_TEST_EVERYTHING, all of them run.
 inline bool is_due(size_t i, size_t count, size_t every) {
   static size_t calls = 0;
   if (i == 0) ++calls;
   return i % every == calls % std::min(every, count) || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
 }
 
-/// All of them, or where tests are reduced one, each call the next.
+/// All candidates, or only one if tests are reduced: in each call the next one.
 inline std::vector<GpuCandidate> reduced(std::vector<GpuCandidate> candidates) {
   static size_t calls = 0;
   if (!is_reduced() || candidates.empty()) return candidates;
   return {candidates[calls++ % candidates.size()]};
 }
 
-/// Checks one of the op's candidates on every OpenCL device, each call the next one, of those for the device
-/// itself and for a small GPU. `only`: every second candidate whose name starts with this; there must be at
-/// least one. Where tests are reduced: the first of each kind, of the shapes for devices of this kind.
-/// (Compilers for GPUs take minutes for what suits a CPU.)
+/// Checks one of the op's candidates on every device, in each call the next one, of those for the device and
+/// for a small device of the other kind. `only`: checks every second candidate whose name starts with this,
+/// at least one. If tests are reduced: the first of each kind, only in shapes for devices of this kind,
+/// because compilers for GPUs take minutes for kernels that suit a CPU.
 inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<TestOperand> inputs,
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
                              std::string_view only = {}) {
@@ -156,12 +156,12 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
   }
 }
 
-/// Those whose products may have overlapping tiles; where tests are reduced, one.
+/// The dtypes whose products may have overlapping tiles; only one if tests are reduced.
 inline std::vector<DType> types_with_tiles() {
   return is_reduced() ? std::vector{DType::f32} : std::vector{DType::f32, DType::f16, DType::bf16};
 }
 
-/// Without the first elements along each axis.
+/// `value` without the first elements along each axis.
 inline TestOperand part_of(TestOperand value, const Ints& first) {
   for (int axis = 0; axis < value.desc.shape.rank(); ++axis) {
     const auto at = static_cast<size_t>(axis);
@@ -171,11 +171,11 @@ inline TestOperand part_of(TestOperand value, const Ints& first) {
   return value;
 }
 
-/// The last tile of a kernel may be moved inside the result, so that two groups store what lies in two tiles.
-/// Both must store the same bits. So this compares a result with the one of a smaller problem, in which each
-/// element lies elsewhere in its tile: `part` makes the result without its `first` elements along each axis.
-/// Compares every fourth candidate of those that `may_overlap` and that both problems have; returns how many
-/// elements of them.
+/// The last tile of a kernel may be moved inside the result, so that two groups store elements of two tiles.
+/// Both must store the same bits. So this compares a result with that of a smaller problem, in which each
+/// element has another place in its tile: `part` gives the result without its `first` elements on each axis.
+/// Compares every fourth candidate for which `may_overlap` is true and that both problems have. Returns the
+/// number of compared elements.
 template <class RequestFor, class MayOverlap>
 inline int64_t compare_with_part(const RequestFor& request_for, const std::vector<TestOperand>& whole,
                                  const std::vector<TestOperand>& part, const Ints& first,
@@ -195,7 +195,7 @@ inline int64_t compare_with_part(const RequestFor& request_for, const std::vecto
           return other.name == candidate.name && other.parameters == candidate.parameters;
         });
         if (!may_overlap(candidate) || same == others.end()) continue;
-        // Of fine grain, only these: tiles of others are staged, and of Winograd's, an item has one.
+        // With fine grain, only these overlap: other tiles are staged, and an item has one Winograd tile.
         if (grain == &fine_grain && !candidate.name.starts_with("dot")) continue;
         pairs.emplace_back(candidate, *same);
       }
@@ -220,7 +220,7 @@ inline int64_t compare_with_part(const RequestFor& request_for, const std::vecto
   return compared;
 }
 
-/// Whether a product reads a matrix as it is in memory, or makes dot products: others store no element twice.
+/// Whether a product reads a matrix directly from memory, or makes dot products. Others store nothing twice.
 inline bool may_overlap(const GpuCandidate& candidate) {
   if (candidate.name.starts_with("dot")) return true;
   const auto direct = [&](const char* source) {

@@ -1,4 +1,4 @@
-// What the kernel language's vector functions do, on every OpenCL device.
+// The kernel language's vector functions, on every device under test.
 #include <fmt/format.h>
 
 #include <bit>
@@ -31,7 +31,7 @@ std::vector<double> reordered(int width) {
   return all;
 }
 
-// The macros that a source defines.
+// The macros that a source text defines.
 std::set<std::string> macros_of(std::string_view text) {
   static const std::regex define(R"(#\s*define\s+(\w+))");
   const std::string source(text);
@@ -41,7 +41,7 @@ std::set<std::string> macros_of(std::string_view text) {
   return names;
 }
 
-// A second definition is a warning that hides others, and the kernel means something else by the word.
+// A second definition would only cause a warning, and the kernel would use the word in another meaning.
 TEST(GpuLanguage, KernelsDefineNoWordOfTheLanguage) {
   std::set<std::string> words;
   for (const EmbeddedFile& file : embedded_files())
@@ -58,7 +58,7 @@ TEST(GpuLanguage, KernelsDefineNoWordOfTheLanguage) {
   EXPECT_GT(kernels, 20U);
 }
 
-// Sources that declare the same names, as those of one template do.
+// Sources that declare the same names, such as those of one template.
 TEST(GpuLanguage, SourcesTogetherKeepTheirNamesApart) {
   ATHANOR_NEEDS_GPU();
   std::vector<GpuCandidate> candidates;
@@ -133,7 +133,7 @@ TEST(GpuLanguage, LanesOfVectors) {
     }
 }
 
-// By the chip's instruction or by integers: to the nearest, ties to even, subnormal ones too.
+// Rounded by the chip's instruction or by integers: to the nearest, ties to even, subnormal numbers too.
 TEST(GpuLanguage, FloatsOfSixteenBitsAreTheNearest) {
   ATHANOR_NEEDS_GPU();
   std::vector<float> values = {0.0F, -0.0F, 1.0F, std::numeric_limits<float>::infinity(), 3.4e38F, -3.4e38F};

@@ -69,7 +69,7 @@ TEST(GpuMatmul, Strides) {
   const Ints a_strides[] = {{m * k, 1, m}, {k, b * k, 1}, {0, k, 1}, {2 * m * k, 2 * k, 2}, {0, -k, 1}};
   const Ints b_strides[] = {{k * n, n, 1}, {k * n, 1, k}, {n, b * n, 1}, {0, 0, 1}, {k * n, n, 0}};
   for (size_t i = 0; i < std::size(a_strides); ++i)
-    for (size_t j = 0; j < 2; ++j)  // a few of the pairs: each is kernels to compile
+    for (size_t j = 0; j < 2; ++j)  // only some pairs, because each has kernels to compile
       check({view(DType::f32, {b, m, k}, 1, a_strides[i]),
              view(DType::f32, {b, k, n}, 2, b_strides[(i + 2 * j) % 5])});
   check({view(DType::bf16, {b, m, k}, 1, {0, 1, m}), view(DType::bf16, {b, k, n}, 2, {0, -n, -1})});
@@ -104,7 +104,7 @@ KernelRequest request_for(const std::vector<TestOperand>& inputs) {
   return request;
 }
 
-// Vectors of 16 bytes where they fit, and elements where rows, or the first element, begin between.
+// Vectors of 16 bytes if they fit, and elements if rows, or the first element, are not aligned to them.
 TEST(GpuMatmul, DotsOfHalfFloats) {
   ATHANOR_NEEDS_GPU();
   for (const DType dtype : {DType::f16, DType::bf16})
@@ -135,8 +135,8 @@ TEST(GpuMatmul, DotsOfHalfFloats) {
     }
 }
 
-// Few rows of A, or columns of B, beside a matrix of which 16 bytes at once are read. Rows that are not of
-// whole vectors have other kernels.
+// Few rows of A, or columns of B, with a matrix that is read 16 bytes at a time. If rows are not whole
+// vectors, other kernels are used.
 TEST(GpuMatmul, FewRows) {
   ATHANOR_NEEDS_GPU();
   struct Case {
@@ -149,7 +149,7 @@ TEST(GpuMatmul, FewRows) {
                                            {1, 3, 65, 8, true},
                                            {1, 1, 3000, 40, true},
                                            {1, 2, 128, 66, false, false}}) {
-      // Turned: the columns of A lie together, and B has few columns.
+      // Turned: the columns of A are contiguous, and B has few columns.
       const Shape a{c.b, c.turned ? c.n : c.m, c.k}, b{c.b, c.k, c.turned ? c.m : c.n}, out{c.b, a[1], b[2]};
       std::vector<TestOperand> inputs = {
           view(dtype, a, 1, c.turned ? Ints{c.k * a[1], 1, a[1]} : Ints{a[1] * c.k, c.k, 1}),

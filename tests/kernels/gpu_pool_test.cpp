@@ -67,7 +67,7 @@ TEST(GpuPool, TheFirstOfEqualsTakesTheGradient) {
   }
 }
 
-// Where windows overlap, a GPU's item computes several elements of one search in each window.
+// If windows overlap, a GPU's item searches each window once for several elements.
 TEST(GpuPool, ElementsShareWindows) {
   const auto first_of = [](const PoolCase& c, const GpuTraits& traits) {
     const auto desc = [](const Shape& shape) {

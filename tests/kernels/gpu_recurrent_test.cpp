@@ -28,7 +28,7 @@ void check(const RecurrentCase& c, DType dtype, const Ints& gate_strides = {},
                    {n, t, 5 * h}, 4 * tolerance);
 }
 
-// Examples that fill no group, features that fill no vector, and more of them than a group has items.
+// Examples that fill no group, features that fill no vector, and more features than a group has items.
 TEST(GpuRecurrent, OddShapes) {
   ATHANOR_NEEDS_GPU();
   for (const RecurrentCase& c : {RecurrentCase{5, 3, 21}, {1, 7, 1}, {3, 2, 300}}) check(c, DType::f32);

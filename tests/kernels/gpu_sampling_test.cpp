@@ -41,7 +41,7 @@ TEST(GpuResize, OtherRanksTypesAndStrides) {
   check_resize({2, 3, 4, 6}, {8, 3}, "cubic", false, false, DType::f32, {1, -2, 6, 24});
 }
 
-// The decomposition of a larger result is faster on CPUs.
+// If the result is larger, the decomposition is faster on CPUs.
 TEST(GpuResize, LargerResultsOnGpus) {
   const auto has_kernel = [](const Grain& grain, bool gradient, int64_t in, int64_t out) {
     GpuTraits traits;
@@ -58,7 +58,7 @@ TEST(GpuResize, LargerResultsOnGpus) {
     EXPECT_FALSE(has_kernel(coarse_grain, gradient, 7, 13));
     EXPECT_TRUE(has_kernel(coarse_grain, gradient, 13, 7));
   }
-  // An element of the gradient would be a long sum in one work-item.
+  // Each element of this gradient would be a long sum in one work-item.
   EXPECT_TRUE(has_kernel(fine_grain, false, 2, 128));
   EXPECT_FALSE(has_kernel(fine_grain, true, 2, 128));
 }
@@ -77,7 +77,7 @@ void check_regions(const Shape& x, const std::vector<double>& boxes, const std::
   check_candidates("roi_align_grad", attrs, {where, which, view(dtype, y, 2)}, x, 4 * tolerance);
 }
 
-// Boxes that reach out of the picture, lie outside, are empty or the wrong way round.
+// Boxes that reach beyond the picture, lie outside it, are empty or inverted.
 TEST(GpuRegions, OddBoxes) {
   ATHANOR_NEEDS_GPU();
   const std::vector<double> boxes{1, 1, 4,  5, -3, -2, 2.5, 9, 30, 30, 40, 40,
@@ -97,7 +97,7 @@ Attrs sampling_attrs(const std::string& mode, const std::string& border, bool co
 void check_sampling(const std::string& mode, const std::string& border, bool corners,
                     DType dtype = DType::f32, const Ints& strides = {}) {
   const double tolerance = dtype == DType::f32 ? 2e-5 : 8 * tolerance_of(dtype);
-  const Shape x{2, 11, 5, 7}, y{2, 11, 3, 4}, at{2, 3, 4, 2};  // more channels than an item does
+  const Shape x{2, 11, 5, 7}, y{2, 11, 3, 4}, at{2, 3, 4, 2};  // more channels than an item handles
   std::vector<double> places;
   for (int i = 0; i < 48; ++i) places.push_back(i * 37 % 48 / 15.0 - 1.58);
   const TestOperand grid = make_value(dtype, at, places);
@@ -165,7 +165,7 @@ TEST(GpuSparse, EmptyRowsAndStartsThatDoNotAscend) {
   for (const DType dtype : {DType::f16, DType::bf16, DType::f64}) check_sparse({0, 2, 2, 7, 11, 11}, dtype);
 }
 
-// Sums of f64 by several work-items need atomics of 64 bits.
+// If several work-items add to a sum in f64, this needs 64-bit atomics.
 TEST(GpuAtomics, GradientsInF64NeedThem) {
   for (const bool atomics : {false, true}) {
     GpuTraits traits;

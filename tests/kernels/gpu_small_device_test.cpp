@@ -1,5 +1,5 @@
-// Devices with little local memory, or with small groups: each kernel that is offered fits, and each op that
-// a backend says it has kernels for gets some.
+// Devices with little local memory, or with small groups: every kernel that is offered fits, and every op for
+// which a backend claims to have kernels gets some.
 #include <bit>
 
 #include "athanor/kernels/gpu/gpu_access.h"
@@ -15,7 +15,7 @@ struct Small {
   GpuTraits traits;
 };
 
-/// 4 KiB is what some OpenCL drivers of processors say; 1 KiB is the least that the standard permits.
+/// Some OpenCL drivers of processors report 4 KiB; 1 KiB is the least that the standard permits.
 std::vector<Small> small_devices() {
   std::vector<Small> all;
   for (const Grain* grain : {&fine_grain, &coarse_grain})
@@ -113,7 +113,7 @@ TEST(SmallDevices, EveryTemplateFits) {
     for (const Asked& asked : all) {
       const TensorType out = asked.op->infer(asked.inputs, asked.attrs);
       if (!gpu_has_kernel(*asked.op, asked.inputs, out, asked.attrs, device.traits))
-        continue;  // it decomposes
+        continue;  // the op is decomposed
       const KernelRequest request = request_for(asked);
       SCOPED_TRACE(device.name + ": " + request.key());
       ASSERT_NO_THROW(expect_fits(gpu_candidates(request, device.traits), device.traits));
@@ -121,7 +121,7 @@ TEST(SmallDevices, EveryTemplateFits) {
     }
 }
 
-// An op that has no room decomposes, and only then.
+// An op is decomposed only if its kernel does not fit.
 TEST(SmallDevices, WhatHasRoomIsNotDecomposed) {
   const auto has = [](const char* name, const Attrs& attrs, const std::vector<Shape>& shapes, int64_t bytes) {
     const Op& op = find_op(name);
@@ -136,7 +136,7 @@ TEST(SmallDevices, WhatHasRoomIsNotDecomposed) {
   EXPECT_FALSE(has("attention_lse", attrs, {q, k, mask}, 512));
 }
 
-// Each reduction keeps its own numbers in local memory.
+// Each reduction has its own values in local memory.
 TEST(SmallDevices, LoopsWithManyReductionsFit) {
   for (const Small& device : small_devices())
     for (const int count : {1, 3, 40})

@@ -1,5 +1,5 @@
-// Products and convolutions whose groups divide the steps along k of all tiles evenly (stream-K): tiles that
-// one group has alone, tiles of two and of several groups, and tiles that are not divided.
+// Products and convolutions whose groups divide all tiles' steps along k evenly (stream-K): tiles of a single
+// group, tiles of two and of several groups, and tiles that are not divided.
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "athanor/kernels/gpu/templates/tile_stream.h"
 #include "athanor/ops/conv_problem.h"
@@ -36,7 +36,7 @@ class GpuStream : public ::testing::TestWithParam<DType> {
     GTEST_SKIP() << "no device here has the tile engine";
   }
 
-  /// With each number of groups, the product is right and has the same bits each time.
+  /// With each number of groups, the product is right, and has the same bits each time.
   static void check(const std::vector<TestOperand>& inputs, const std::vector<int64_t>& groups,
                     const Epilogue& epilogue = {}) {
     const DType dtype = inputs[0].desc.dtype;
@@ -85,7 +85,7 @@ TEST_P(GpuStream, Epilogues) {
         {3, 5}, {.bias = true, .activation = "relu"});
 }
 
-// Where memory costs nothing, a round of groups that is hardly filled is reason enough.
+// If memory traffic cost nothing, a last round with few groups would be reason enough.
 TEST_P(GpuStream, Convolutions) {
   const Shape x{2, 24, 17, 19}, w{72, 24, 3, 3};
   const Attrs attrs = conv_attrs({.padding = 1});
@@ -111,7 +111,7 @@ TEST_P(GpuStream, Convolutions) {
   }
 }
 
-// They are offered where they divide a round that is badly filled, and not where it is filled.
+// They are offered if they divide a round that is poorly filled, but not if it is full.
 TEST_P(GpuStream, Points) {
   for (const DeviceInfo& info : gpu_devices()) {
     GpuTraits traits = gpu::gpu_device(info.device).facts().traits;

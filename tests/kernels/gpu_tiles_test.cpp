@@ -1,4 +1,4 @@
-// Matrix products by matrix units: every candidate for shapes, strides, batches and epilogues of all kinds.
+// Matrix products by matrix units: every candidate, for many shapes, strides, batches and epilogues.
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -6,7 +6,7 @@ namespace {
 
 bool is_tiled(const GpuCandidate& candidate) { return candidate.parameters.contains("tile_m"); }
 
-/// Or what does the same in their place, in f32 where nothing takes the type.
+/// Whether a device has matrix units for the dtype, or lane units, which take their place.
 bool has_units(DType dtype) {
   for (const DeviceInfo& info : gpu_devices()) {
     const GpuTraits& traits = traits_of(info.device);
@@ -16,7 +16,7 @@ bool has_units(DType dtype) {
   return false;
 }
 
-/// `groups`: compute units that the device is taken to have: with many, K is split.
+/// `groups`: the device's number of compute units for this test; if it is large, K is split.
 void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogue = {}, int groups = 1) {
   const DType dtype = inputs[0].desc.dtype;
   if (!has_units(dtype)) return;
@@ -38,8 +38,8 @@ void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogu
   }
 }
 
-/// Every point of units that read local memory, or only those that copy boxes; how many there are. The device
-/// is taken to have so many groups.
+/// Checks every point of units that read local memory, or only of those that copy boxes, and returns their
+/// number. `groups`: the device's number of compute units for this test.
 int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false, int groups = 1) {
   const DType dtype = inputs[0].desc.dtype;
   const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
@@ -108,7 +108,7 @@ TEST_P(GpuTiles, Strides) {
                    view(GetParam(), {b, k, n}, 2, b_strides[(i + 2 * j) % std::size(b_strides)])});
 }
 
-// Rows that begin at addresses which vectors of 16, 8 or 4 bytes do not fit.
+// Rows at addresses that are not multiples of vectors of 16, 8 or 4 bytes.
 TEST_P(GpuTiles, Alignment) {
   for (const int64_t first : {0, 1, 2, 4}) {
     std::vector<TestOperand> inputs = {view(GetParam(), {1, 40, 48}, 1), view(GetParam(), {1, 48, 56}, 2)};
@@ -135,8 +135,8 @@ TEST_P(GpuTiles, Epilogues) {
                   {.chain = true}, groups);
 }
 
-// Rows of C of whole vectors, which lanes that share a row exchange: 16 or 8 bytes at once, at the edges of
-// C, where the epilogue's operand begins at single elements, in parts of K, and by every unit.
+// Rows of C of whole vectors, which lanes that share a row exchange: 16 or 8 bytes at a time, at the edges of
+// C, with an unaligned operand of the epilogue, in parts of K, and by every unit.
 TEST_P(GpuTiles, RowsOfWholeVectors) {
   const auto operands = [](int64_t b, int64_t m, int64_t k, int64_t n) {
     return std::vector<TestOperand>{view(GetParam(), {b, m, k}, 1), view(GetParam(), {b, k, n}, 2)};
@@ -167,7 +167,7 @@ TEST_P(GpuTiles, SplitsALongK) {
   check_tiles({view(GetParam(), {2, 24, 1024}, 1), view(GetParam(), {2, 1024, 32}, 2)}, {}, 8);
 }
 
-// Units that read A and B where they lie in local memory, along k or along rows and columns.
+// Units that read A and B in local memory, contiguous along k or along rows and columns.
 TEST_P(GpuTiles, MatricesInLocalMemory) {
   int tried = 0;
   for (const auto& [b, m, k, n] :
@@ -183,7 +183,7 @@ TEST_P(GpuTiles, MatricesInLocalMemory) {
 }
 
 // Tiles at the edges of matrices, boxes of several panels, matrices that all products share, parts of K,
-// stages that are filled often, and matrices in larger ones.
+// stages that are filled many times, and matrices inside larger ones.
 TEST_P(GpuTiles, CopiesOfBoxes) {
   const auto operands = [](const Shape& a, const Ints& a_strides, const Shape& b, const Ints& b_strides) {
     return std::vector<TestOperand>{view(GetParam(), a, 1, a_strides), view(GetParam(), b, 2, b_strides)};
@@ -208,7 +208,7 @@ TEST_P(GpuTiles, CopiesOfBoxes) {
   if (tried == 0) GTEST_SKIP() << "no device here copies boxes";
 }
 
-// Units that read local memory, with each way in which matrices get there, and those that read registers.
+// Compares units that read local memory, for each way to fill it, with those that read registers.
 TEST(GpuTf32Tiles, UnitsRoundFactorsAlike) {
   ATHANOR_NEEDS_GPU();
   const int64_t m = 72, k = 136, n = 72;
@@ -258,7 +258,7 @@ GpuCandidate tf32_on_sm_90a(const Ints& a_strides, const Ints& b_strides) {
   return gpu_candidates(request, traits).front();
 }
 
-// Matrices that lie along k are copied as they are; others are turned on their way.
+// Matrices that are contiguous along k are copied as they are; others are transposed on the way.
 TEST(GpuTf32Tiles, LocalMatricesLead) {
   const Ints rows{4096 * 4096, 4096, 1}, columns{4096 * 4096, 1, 4096};
   for (const auto& [a, b] : {std::pair{rows, rows}, {rows, columns}, {columns, rows}, {columns, columns}}) {
@@ -268,11 +268,11 @@ TEST(GpuTf32Tiles, LocalMatricesLead) {
   }
 }
 
-/// Whole numbers, whose sums are exact in i32 and in f32.
+/// Whole numbers, with sums that are exact in i32 and in f32.
 TestOperand whole(DType dtype, const Shape& shape, unsigned seed, const Ints& strides = {}) {
   TestOperand value = view(DType::i8, shape, seed, strides);
   if (dtype == DType::i8) return value;
-  // Random bytes are floats of any size; -7 to 7 are exact in both types.
+  // As floats, random bytes would have any magnitude; -7 to 7 are exact in both types.
   for (std::byte& byte : value.memory) {
     const auto number = static_cast<int8_t>(std::to_integer<int>(byte)) % 8;
     byte = from_doubles(dtype, {1}, std::vector<double>{static_cast<double>(number)}).bytes[0];
@@ -282,7 +282,7 @@ TestOperand whole(DType dtype, const Shape& shape, unsigned seed, const Ints& st
   return value;
 }
 
-// What the first guess of a product of bf16 with an epilogue moves at once, on each of NVIDIA's generations.
+// The accesses of the first guess for a product of bf16 with an epilogue, on NVIDIA's generations.
 TEST(TileStores, AreOfSixteenBytes) {
   const Shape matrix{1, 1024, 1024};
   const auto desc = [](const Shape& shape) {
@@ -318,7 +318,7 @@ class GpuWideTiles : public ::testing::TestWithParam<DType> {
           GTEST_SKIP() << "the virtual GPU does not execute " << unit.instruction;
   }
 
-  /// Every candidate, exactly; with tiles where something multiplies the type.
+  /// Checks every candidate for exact results. There must be tiled ones if a unit multiplies the type.
   void check(const std::vector<TestOperand>& inputs, int groups = 1) {
     const DType output = GetParam() == DType::i8 ? DType::i32 : DType::f32;
     const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
@@ -336,7 +336,7 @@ class GpuWideTiles : public ::testing::TestWithParam<DType> {
       const bool by_unit = some_take_it(traits.matrix_units);
       const bool multiplies = by_unit || some_take_it(traits.lane_units);
       const auto candidates = gpu_candidates(request, traits);
-      // Small groups of lanes leave out a product with one step along K, which would spill registers.
+      // Small groups of lanes leave out products with only one step along K, which would spill registers.
       const bool short_k = inputs[0].desc.shape[2] <= 64 && !by_unit;
       const bool tiled = std::ranges::any_of(candidates, is_tiled);
       EXPECT_TRUE(tiled == multiplies || (short_k && !tiled)) << request.key();
@@ -353,7 +353,7 @@ TEST_P(GpuWideTiles, OddShapes) {
     check({whole(GetParam(), {b, m, k}, 1), whole(GetParam(), {b, k, n}, 2)});
 }
 
-// Along k, along rows and columns, with gaps, and where vectors of no size fit.
+// Contiguous along k, or along rows and columns, with gaps, and too unaligned for vectors of any size.
 TEST_P(GpuWideTiles, Strides) {
   const int64_t b = 2, m = 48, k = 80, n = 64;
   const Ints a_strides[] = {{m * k, k, 1}, {m * k, 1, m}, {0, k, 1}, {2 * m * k, 2 * k, 2}, {m * 90, 90, 1}};

@@ -1,4 +1,4 @@
-// Timing launches on a device that other threads use as well.
+// Timing launches on a device that other threads use at the same time.
 #include <thread>
 
 #include "gpu_kernels.h"

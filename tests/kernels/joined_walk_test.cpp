@@ -1,4 +1,4 @@
-// Two loops as one walk.
+// Two loops joined into one.
 #include "athanor/kernels/joined_walk.h"
 
 #include <gtest/gtest.h>
@@ -48,8 +48,8 @@ LoopProgram sums(const Ints& space, const Ints& strides, const Ints& results) {
   return p;
 }
 
-// The sums' first buffer is what the first loop stores: buffer 2 of the result, between another input and
-// theirs.
+// The sums' first input is the first loop's result. It stays buffer 2 of the joined loop, between another
+// input and the sums' result.
 TEST(JoinedWalk, ReadsWhatIsStoredFromItsRegister) {
   LoopProgram first = exponents({6, 4}, {4, 1});
   first.operands[1].buffer = 2;
@@ -85,7 +85,7 @@ TEST(JoinedWalk, TwoReductionsMustBeAlongTheSameDimensions) {
   EXPECT_FALSE(joined_walk(rows, columns, {0, 1, 3}, 4).has_value());
 }
 
-// A transposed product's sums are those of its columns.
+// The sums of a transposed product are sums of its columns.
 TEST(JoinedWalk, TurnsDimensions) {
   const auto joined = joined_walk(exponents({4, 6}, {6, 1}), sums({6, 4}, {1, 6}, {1, 0}), {1, 0, 2}, 3);
   ASSERT_TRUE(joined.has_value());
@@ -98,7 +98,7 @@ TEST(JoinedWalk, NeedsTheSameElementsAtTheSameTime) {
       joined_walk(exponents({6, 4}, {4, 1}), sums({6, 4}, {1, 6}, {1, 0}), {1, 0, 2}, 3).has_value());
   EXPECT_FALSE(
       joined_walk(exponents({6, 4}, {4, 1}), sums({8, 3}, {3, 1}, {1, 0}), {1, 0, 2}, 3).has_value());
-  // Results of a reduction are not there yet.
+  // A reduction's results are not known yet when the second loop needs them.
   EXPECT_FALSE(joined_walk(sums({6, 4}, {4, 1}, {1, 0}), exponents({6}, {1}), {2, 3}, 4).has_value());
   EXPECT_FALSE(joined_walk(sums({6, 4}, {4, 1}, {1, 0}), exponents({6, 4}, {1, 0}), {2, 3}, 4).has_value());
 }

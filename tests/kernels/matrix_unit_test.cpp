@@ -1,4 +1,4 @@
-// Matrix units: one wave multiplies one pair of matrices, with lanes laid out as the unit's data says. The
+// Matrix units: one wave multiplies one pair of matrices, with lanes laid out as described by the unit. The
 // numbers are small integers, so that every element is exact.
 #include "athanor/kernels/gpu/matrix_unit.h"
 
@@ -11,7 +11,7 @@
 namespace athanor::testing {
 namespace {
 
-/// "row" or "column" of the lane's first element.
+/// The "row" or "column" of the lane's first element, as an expression.
 std::string lane_sum(const LaneLayout& layout, int LaneLayout::Cell::*along) {
   std::string sum = "0";
   for (size_t bit = 0; bit < layout.lane.size(); ++bit)
@@ -19,8 +19,8 @@ std::string lane_sum(const LaneLayout& layout, int LaneLayout::Cell::*along) {
   return sum;
 }
 
-/// Fills the registers `name` with the lane's elements of a matrix in memory: row r and step k of A, column r
-/// and step k of B.
+/// Fills the registers `name` with the lane's elements of a matrix in memory: rows r and steps k of A, or
+/// columns r and steps k of B.
 std::string fill(const MatrixUnit& unit, char name, int registers, const std::string& place) {
   const LaneLayout& layout = name == 'a' ? unit.a : unit.b;
   const int bits = 8 * static_cast<int>(size_of(unit.input)), in_register = 32 / bits;
@@ -99,7 +99,7 @@ TEST(MatrixUnit, MultipliesAsItsLanesAreLaidOut) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     for (const MatrixUnit& unit : traits_of(device).matrix_units) {
       SCOPED_TRACE(unit.instruction);
-      if (unit.reads_local()) continue;  // GpuTiles.MatricesInLocalMemory
+      if (unit.reads_local()) continue;  // tested by GpuTiles.MatricesInLocalMemory
       if (virtual_gpu_lacks(unit)) continue;
       const int64_t m = unit.m, n = unit.n, k = unit.k;
       const std::vector<TestOperand> inputs = {
@@ -119,7 +119,7 @@ TEST(MatrixUnit, MultipliesAsItsLanesAreLaidOut) {
   if (tried == 0) GTEST_SKIP() << "no device here has matrix units";
 }
 
-/// Every element of each matrix lies in some lane; of C in exactly one.
+/// Every element of each matrix must be in some lane, and those of C in exactly one.
 void expect_whole_matrices(const MatrixUnit& unit) {
   const auto covered = [&](const LaneLayout& layout, int rows, int columns) {
     std::vector<int> count(static_cast<size_t>(rows * columns));
@@ -157,7 +157,7 @@ TEST(MatrixUnit, LanesHoldWholeMatrices) {
   EXPECT_TRUE(matrix_units(GpuTarget::opencl, "gfx1100").empty());
 }
 
-// Of HIP's cards with waves of 32 lanes the driver counts pairs of compute units.
+// For HIP's cards with waves of 32 lanes, the driver counts pairs of compute units.
 TEST(MatrixUnit, ArchitecturesHaveTheirCardsUnits) {
   const auto units = [](GpuTarget target, const char* architecture) {
     GpuTraits traits{.compute_units = 7};

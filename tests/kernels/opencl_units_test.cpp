@@ -1,5 +1,5 @@
-// OpenCL's matrix units without a card that has them: their functions are written out from the text of the
-// extension, and the tile engine's kernels use those on a processor.
+// OpenCL's matrix units without a card that has them: their functions are written from the text of the
+// extension, and the tile engine's kernels use these functions on a processor.
 #include "athanor/kernels/gpu/opencl_units.h"
 
 #include <fmt/format.h>
@@ -16,10 +16,10 @@ std::vector<MatrixUnit> dpas_units(int lanes) {
   return units;
 }
 
-/// What cl_intel_subgroup_matrix_multiply_accumulate, version 1.1.0, says: component r of `a` is row r, of
-/// which a lane has as many neighbouring steps along k as its size holds; component s of `b` is the s-th 32
-/// bits of the lane's column; component r of `acc` is row r of its column. `lost`: steps that a wrong driver
-/// would leave out.
+/// The function of cl_intel_subgroup_matrix_multiply_accumulate, version 1.1.0: component r of `a` is row r,
+/// of which a lane has as many adjacent steps along k as its size holds; component s of `b` is the s-th 32
+/// bits of the lane's column; component r of `acc` is row r of its column. `lost`: the number of steps that a
+/// wrong driver leaves out.
 std::string model(const MatrixUnit& unit, int lost = 0) {
   const int lane_bytes = 32 / unit.wave, size = static_cast<int>(size_of(unit.input));
   const std::string element = unit.input == DType::i8 ? "(int)(char)({0} >> ({1}) * 8 & 255)"
@@ -40,7 +40,7 @@ std::string model(const MatrixUnit& unit, int lost = 0) {
   }
   return fmt::format(
       "#undef UNROLL\n"
-      "#define UNROLL\n"  // compiling takes PoCL long enough
+      "#define UNROLL\n"  // otherwise PoCL takes even longer to compile
       "DEVICE {0}8 dpas_model(LOCAL u32 *all, {1} a, uint8 b, {0}8 acc) {{\n"
       "  const int item = (int)get_local_id(0), wave = item / {2} * {2};\n"
       "  LOCAL u32 *const mine = all + item * 16;\n"
@@ -51,7 +51,7 @@ std::string model(const MatrixUnit& unit, int lost = 0) {
       unit.output == DType::i32 ? "int" : "float", unit.operand, unit.wave, put, add, unit.instruction);
 }
 
-/// Gives a kernel the model's memory; without the attribute that PoCL does not know.
+/// Gives a kernel the memory for the model, and removes the attribute that PoCL does not know.
 void add_model(const MatrixUnit& unit, GpuLaunch& launch, int lost = 0) {
   std::string& source = launch.source;
   constexpr std::string_view body = "const int item = LOCAL_ID(0);";
@@ -60,7 +60,7 @@ void add_model(const MatrixUnit& unit, GpuLaunch& launch, int lost = 0) {
   constexpr std::string_view attribute = "__attribute__((intel_reqd";
   if (const size_t at = source.find(attribute); at != std::string::npos)
     source.erase(at, source.find('\n', at) - at);
-  // PoCL 3.1 optimises some of these loops of 16 lanes to wrong values, others each time.
+  // PoCL 3.1 optimises these loops of 16 lanes to wrong values, but not the same ones each time.
   launch.compile_options = "-cl-opt-disable";
   source = model(unit, lost) + source;
 }
@@ -99,7 +99,7 @@ TEST_P(OpenClUnits, AWrongDriverIsFoundOut) {
                 }).empty());
 }
 
-// Broken tiles, matrices along rows and columns, parts of K, sums of bytes.
+// Incomplete tiles, matrices along rows and columns, parts of K, sums of bytes.
 TEST_P(OpenClUnits, MultiplyMatricesOfAllKinds) {
   int round = 0;
   for (const MatrixUnit& unit : dpas_units(GetParam()))
@@ -130,7 +130,7 @@ TEST_P(OpenClUnits, MultiplyMatricesOfAllKinds) {
     }
 }
 
-// Where a driver has the extension's function, or not.
+// The extension's function is defined here, whether the driver has it or not.
 TEST_F(OpenClModels, SumsOfFourProducts) {
   std::vector<MatrixUnit> units = opencl_units({.dots = true});
   std::erase_if(units, [](const MatrixUnit& unit) { return unit.form != MatrixUnit::Form::dot; });

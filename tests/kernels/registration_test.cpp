@@ -1,4 +1,4 @@
-// Kernels register themselves for ops: nothing lists them.
+// Kernels register themselves for ops: there is no list of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Fusion makes loops of elementwise primitives and reductions; views need no kernel.
+// Elementwise primitives and reductions become fused loops, and views need no kernel.
 bool needs_kernel(const Op& op) {
   switch (op.prim) {
     case Prim::pad:
@@ -48,7 +48,7 @@ TEST(Registration, EveryPrimitiveThatIsNoLoopHasKernels) {
   EXPECT_EQ(found, 8);
 }
 
-// Registered while the program starts, as all are.
+// These are registered while the program starts, like all others.
 std::vector<GpuCandidate> no_templates(const KernelRequest&, const GpuTraits&) { return {}; }
 std::vector<Candidate> no_kernels(const KernelRequest&) { return {}; }
 
@@ -71,7 +71,7 @@ const std::string second_kernels = refusal([] {
     cpu::register_kernels({source, {"test_registered"}, no_kernels, cpu::serves_none});
   return true;
 }();
-// A type that no other kernels multiply.
+// Registers a type that no other kernels multiply.
 [[maybe_unused]] const bool multiplies_registered = cpu::register_kernels(
     {cpu::KernelSource::own, {"test_multiplies"}, no_kernels, cpu::serves_none, nullptr, [](DType dtype) {
        return dtype == DType::f8e5m2;
@@ -102,7 +102,7 @@ TEST(Registration, KernelsSayWhatTheyMultiply) {
   }
 }
 
-// Other threads may be reading.
+// Later registration is refused, because other threads may be reading.
 TEST(Registration, EndsWhenTheProgramHasStarted) {
   const std::string late = "something was registered after the program has started";
   (void)cpu::kernels_of(find_op("pad"));

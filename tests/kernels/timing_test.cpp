@@ -1,4 +1,4 @@
-// What is made of samples, on series as machines give them; no clock is asked.
+// How samples of times are evaluated, with series like those of real machines. No clock is read.
 #include "athanor/kernels/timing.h"
 
 #include <gtest/gtest.h>
@@ -19,14 +19,14 @@ Samples samples_of(std::initializer_list<double> seconds) {
   return samples;
 }
 
-/// A kernel on a core that is shared with a process which never waits: each has turns of 4 ms.
+/// A kernel on a core that it shares with a process that never waits: they take turns of 4 ms.
 class SharedCore {
  public:
   explicit SharedCore(double kernel_seconds) : kernel_(std::llround(kernel_seconds * 1e9)) {}
   double operator()(int runs) {
     const int64_t start = now_;
     for (int64_t left = kernel_ * runs; left > 0;) {
-      if (now_ / turn % 2 == 1) now_ = (now_ / turn + 1) * turn;  // the other's turn
+      if (now_ / turn % 2 == 1) now_ = (now_ / turn + 1) * turn;  // the other process's turn
       const int64_t ran = std::min(left, turn - now_ % turn);
       now_ += ran;
       left -= ran;
@@ -36,7 +36,7 @@ class SharedCore {
 
  private:
   static constexpr int64_t turn = 4'000'000;  // nanoseconds
-  int64_t kernel_, now_ = turn - 1000;        // at the end of a turn: the first run is disturbed
+  int64_t kernel_, now_ = turn - 1000;        // near the end of a turn, so the first run is interrupted
 };
 
 TEST(Samples, AreSteadyOnAMachineOfOnesOwn) {
@@ -98,7 +98,7 @@ TEST(TakeSamples, GivesUpWhatIsSlowButNotWhatWasDisturbedOnce) {
   const Samples slow = take_samples([&](int runs) { return ++calls, runs * 1e-3; }, 1e-4);
   EXPECT_EQ(slow.count(), 1U);
   EXPECT_LE(calls, 4);
-  SharedCore core(24e-6);  // whose first run takes 4 ms
+  SharedCore core(24e-6);  // its first run takes 4 ms
   EXPECT_NEAR(take_samples(std::ref(core), 48e-6).seconds(), 24e-6, 1e-6);
 }
 

@@ -1,4 +1,4 @@
-// What a trial's numbers show of a kernel that is less exact than it was asked to be.
+// How a trial shows that a kernel is less exact than required.
 #include "athanor/kernels/trial.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ OperandDesc matrix(int64_t rows, int64_t columns) {
   return {DType::f32, shape, {}, contiguous_strides(shape)};
 }
 
-/// The matrix whose columns lie in memory one after the other.
+/// A matrix whose columns are consecutive in memory.
 OperandDesc transposed(int64_t rows, int64_t columns) {
   OperandDesc operand = matrix(rows, columns);
   operand.strides = {rows * columns, 1, rows};
@@ -43,7 +43,7 @@ float in_tf32(float x) {
   return std::bit_cast<float>((bits + half) >> dropped << dropped);
 }
 
-/// The host's kernel on operands that are rounded to tf32.
+/// The host's kernel, on operands rounded to tf32.
 class InTf32 final : public Kernel {
  public:
   InTf32(std::shared_ptr<const Kernel> exact, size_t operands)
@@ -70,7 +70,7 @@ class InTf32 final : public Kernel {
   size_t operands_;
 };
 
-/// All kernels of the host agree on the request, and the same in tf32 do not.
+/// All kernels of the host must agree on the request, and the same kernels in tf32 must not.
 void expect_tf32_is_seen(const KernelRequest& request) {
   const TrialResults expected = host_result(request);
   auto candidates = backend_of(Device{}).candidates(0, request);
@@ -97,7 +97,7 @@ TEST(Trial, SeesProductsInTf32WhateverTheNumberOfTerms) {
   }
 }
 
-/// The host's kernel, which then changes one element of the result.
+/// The host's kernel, with one element of the result changed.
 class WrongAt final : public Kernel {
  public:
   WrongAt(std::shared_ptr<const Kernel> right, int64_t element)

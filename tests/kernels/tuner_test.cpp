@@ -1,4 +1,4 @@
-// What the tuner makes of timings, on a device whose clock the tests set.
+// How the tuner evaluates timings, on a device whose clock the tests set.
 #include "athanor/kernels/tuner.h"
 #include "athanor/kernels/tuning_cache.h"
 
@@ -55,7 +55,7 @@ class Tuner : public ::testing::Test {
   }
   static int64_t timed() { return TuningCache::instance().timed(); }
 
-  /// "b" is the fastest, on a quiet machine and on a busy one that hides it.
+  /// Makes "b" the fastest.
   void quiet() {
     fake_.timer = [](const std::string& name, int runs) { return runs * (name == "b" ? 20e-6 : 24e-6); };
   }
@@ -133,7 +133,7 @@ TEST_F(Tuner, TakesWhatNeverBecomesSteadyInTheEnd) {
   EXPECT_EQ(timed(), 0);
 }
 
-// Beside another virtual machine a core can be half as fast for a while, and all samples of that while agree.
+// Next to another virtual machine, a core can be half as fast for a while, and all samples meanwhile agree.
 TEST_F(Tuner, FindsTheFastestWhereTheMachineIsSlowForAWhile) {
   for (const double mean : {3e-3, 10e-3, 30e-3, 100e-3, 300e-3})
     for (unsigned seed = 0; seed < 20; ++seed) {
@@ -221,7 +221,7 @@ TEST_F(Tuner, DropsAKernelThatFailsWhenTheBestTakeTurns) {
 }
 
 TEST_F(Tuner, RemembersNothingOfADeviceThatIsLost) {
-  for (const int last : {0, 10, 25, 35}) {  // while all are timed, and while the best take turns
+  for (const int last : {0, 10, 25, 35}) {  // while all candidates are timed, and while the best take turns
     next_process();
     int calls = 0;
     fake_.timer = [&](const std::string& name, int runs) {
@@ -239,14 +239,14 @@ TEST_F(Tuner, RemembersNothingOfADeviceThatIsLost) {
 TEST_F(Tuner, DropsAKernelThatIsFasterBecauseItIsLessExact) {
   quiet();
   fake_.wrong = "b";
-  fake_.wrong_by = 1e-6F;  // another order of additions
+  fake_.wrong_by = 1e-6F;  // as with another order of additions
   EXPECT_EQ(chosen(product(40)).name, "b");
   next_process();
-  fake_.wrong_by = 3e-4F;  // products of numbers that are rounded to 11 bits, as tf32 has them
+  fake_.wrong_by = 3e-4F;  // as with factors rounded to 11 bits, which tf32 has
   EXPECT_NE(chosen(product(41)).name, "b");
 }
 
-// The host would take long for these: candidates are compared with each other, here with "c" at first.
+// The host would be slow for these, so candidates are compared with each other, here with "c" at first.
 TEST_F(Tuner, OfLargeProblemsTheHostTellsWhichOfTwoKernelsIsWrong) {
   const KernelRequest large = product(2048, 1024, 1024);
   quiet();
@@ -294,7 +294,7 @@ TEST_F(Tuner, TakesTheWinnerOfAnotherDriverAsAGuess) {
   EXPECT_EQ(guessed.why, "as on this device with another driver");
   EXPECT_EQ(chosen(product(41), Choosing::guess).name, "a") << "of another problem";
   EXPECT_EQ(timed(), 0);
-  // It counts for less than what is timed here.
+  // A timing on this device counts for more.
   next_process();
   fake_.timer = [](const std::string& name, int runs) { return runs * (name == "c" ? 20e-6 : 24e-6); };
   EXPECT_EQ(chosen(product(40)).name, "c");

@@ -1,4 +1,4 @@
-// Units are used where trying them showed that they multiply right, and nowhere else.
+// A unit is used only if a trial showed that it multiplies correctly.
 #include "athanor/backends/gpu/unit_trials.h"
 
 #include "athanor/kernels/cache.h"
@@ -14,7 +14,7 @@ class UnitTrials : public ::testing::Test {
     if (gpu_backend() != "opencl") GTEST_SKIP() << "other drivers say what their devices have";
     device_ = &gpu::gpu_device(gpu_devices().front().device);
   }
-  /// `before`: a text before the kernel.
+  /// `before`: text put before the kernel.
   std::vector<MatrixUnit> working(const std::string& before = {}) {
     return gpu::units_that_work(*device_, device_->facts().traits, lane_units(GpuTarget::opencl, ""),
                                 [&](GpuLaunch& launch) { launch.source = before + launch.source; });
@@ -31,7 +31,7 @@ TEST_F(UnitTrials, LanesMultiply) {
 }
 
 TEST_F(UnitTrials, ACompilerThatGetsItWrongIsFoundOut) {
-  // Every product but those of one lane.
+  // Only the products of one lane are missing.
   EXPECT_TRUE(
       working("#undef FMA\n#define FMA(a, b, c) (LOCAL_ID(0) == 77 ? (c) : fma((a), (b), (c)))\n").empty());
 }
@@ -52,7 +52,7 @@ TEST_F(UnitTrials, ALaunchHasOptionsOfItsOwn) {
   EXPECT_EQ(with(""), 0U) << "the same source with other options is another program";
 }
 
-// A processor has other kernels; it is not even tried.
+// A processor uses other kernels, so its units are not even tried.
 TEST_F(UnitTrials, OnlyGpusAreTried) {
   for (const DeviceInfo& info : gpu_devices()) {
     const gpu::Facts& facts = gpu::gpu_device(info.device).facts();
@@ -61,7 +61,7 @@ TEST_F(UnitTrials, OnlyGpusAreTried) {
   }
 }
 
-// Where nobody knows what a driver's compiler makes of tiles by lanes, they are not the first guess.
+// If it is not known how fast a driver's compiler makes tiles by lanes, they are not the first guess.
 TEST(LaneTiles, FollowTheFirstGuessUnlessTheyLead) {
   const Shape x{2, 64, 128}, y{2, 128, 96}, z{2, 64, 96};
   const auto desc = [](const Shape& shape) {

@@ -21,7 +21,7 @@ TEST(WatchdogDeathTest, EndsWhatHangs) {
   EXPECT_EXIT(hang(), ::testing::ExitedWithCode(1), "trying the kernel 'b' has not come back for 0.3 s");
 }
 
-// Such as one that was stopped (Ctrl-Z) while it compiled the same kernel.
+// The other process may have been stopped (Ctrl-Z) while it compiled the same kernel.
 TEST(Watchdog, DoesNotCountWaitingForAnotherProcess) {
   const Watchdog watchdog("trying the kernel 'b'", milliseconds(300));
   const Watchdog::Pause waits;
@@ -29,7 +29,7 @@ TEST(Watchdog, DoesNotCountWaitingForAnotherProcess) {
 }
 
 #ifdef __linux__
-// As a compiler on a busy machine.
+// As for a compiler on a busy machine.
 TEST(Watchdog, CountsLittleOfTheTimeWithoutACore) {
   const testing::CrowdedCore crowded;
   const Watchdog watchdog("compiling the kernel 'b'", milliseconds(300));

@@ -1,4 +1,4 @@
-// Initial values: their statistics, and that the seed decides them.
+// Initial values: their statistics, and that the seed determines them.
 #include "athanor/nn/init.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Statistics of(const Tensor& x) {
   return s;
 }
 
-// 200,000 values: the standard deviation is known to 0.5 % (5 sigma).
+// With 200,000 values, the standard deviation is known to 0.5 % (5 sigma).
 const Shape large{250, 800};
 
 void expect_uniform(const Tensor& x, double bound) {
@@ -68,8 +68,8 @@ TEST(Init, TruncatedNormal) {
   EXPECT_LE(s.high, 2);
   EXPECT_GT(s.high, 1.99);
   EXPECT_NEAR(s.mean, 0, 0.01);
-  EXPECT_NEAR(s.stddev, 0.87962566, 0.01);  // of the standard normal within two standard deviations
-  // Far out in one tail of the distribution.
+  EXPECT_NEAR(s.stddev, 0.87962566, 0.01);  // of a standard normal, cut at two standard deviations
+  // Far in one tail of the distribution.
   const Statistics tail = of(init::trunc_normal(large, 0, 1, 2, 3));
   EXPECT_GE(tail.low, 2);
   EXPECT_LE(tail.high, 3);

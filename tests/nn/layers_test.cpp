@@ -21,7 +21,7 @@ using testing::under;
 
 constexpr double tolerance = 2e-5;
 
-// Runs a module like layers() in make_reference.py and compares everything.
+// Runs a module like layers() in make_reference.py, and compares all results.
 void check(const std::string& name, Module& module) {
   SCOPED_TRACE(name);
   static const auto all = read_reference("layers");
@@ -70,7 +70,7 @@ TEST(Layers, BatchNorm) {
   check_layer("batch_norm_average", BatchNorm2d(3, {.momentum = {}}));
 }
 TEST(Layers, BatchNormCountsInItsPlaceAsPartOfTheStep) {
-  const NoGrad off;  // what a gradient may still need is not updated
+  const NoGrad off;  // values that a gradient may still need are not updated in place
   for (const std::optional<double> momentum : {std::optional<double>(0.1), std::optional<double>()}) {
     BatchNorm1d norm(2, {.momentum = momentum});
     const Buffer& count = norm.num_batches_tracked;

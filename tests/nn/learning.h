@@ -1,5 +1,5 @@
-// Small tasks that can only be learned if an op and its gradients are right. They run on the host; with
-// $ATHANOR_TEST_BACKEND also on that backend's devices, whose first losses must be the host's.
+// Small tasks that can only be learned if an op and its gradients are right. They run on the host. With
+// $ATHANOR_TEST_BACKEND, they also run on that backend's devices, whose first losses must equal the host's.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 
 namespace athanor::nn {
 
-/// A model with a task: its loss on the whole of the data.
+/// A model with a task: its loss on all of the data.
 class Learner : public Module {
  public:
   Tensor forward(const Tensor&) override { return {}; }
@@ -35,7 +35,7 @@ std::vector<double> losses_of(Task& task, Device device, int steps, double lr) {
   return losses;
 }
 
-/// Returns the task as the host has learned it: its last loss is below `goal`, from other first values too.
+/// Returns the task after training on the host. Its last loss must be below `goal`, with other seeds too.
 template <class Task>
 Task learned(int steps, double lr, double goal) {
   for (const uint64_t seed : {6, 7}) {

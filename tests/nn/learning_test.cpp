@@ -1,4 +1,4 @@
-// Small tasks of sequences, graphs and positions.
+// Small tasks on sequences, graphs and positions.
 #include "tests/nn/learning.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace athanor::nn {
 namespace {
 
-/// All sequences of five bits. Whether the first and the last differ is seen only by who remembers the first.
+/// All sequences of five bits. Only a layer that remembers the first bit knows if it differs from the last.
 template <class Layer>
 class FirstAndLast : public Learner {
  public:
@@ -27,19 +27,19 @@ class FirstAndLast : public Learner {
 TEST(Learning, LstmRemembers) { learned<FirstAndLast<LSTM>>(120, 0.03, 0.05); }
 TEST(Learning, GruRemembers) { learned<FirstAndLast<GRU>>(120, 0.03, 0.05); }
 
-/// Frames of unnamed symbols, each held for one to three times, and only the order of their names.
+/// Frames of unnamed symbols, each held for one to three frames; only the order of their names is given.
 class Spelling : public Learner {
  public:
   static constexpr int64_t times = 9, words = 8, classes = 5, letters = 3;
   static int64_t letter(int64_t word, int64_t place) { return 1 + (word + place * (1 + word % 3)) % 4; }
-  /// The letter that is heard at a time.
+  /// The letter of the word at a time.
   static int64_t heard(int64_t word, int64_t time) {
     const int64_t first = 1 + word % 3, second = 1 + (word + 1) % 3;
     return letter(word, time < first ? 0 : time < first + second ? 1 : 2);
   }
 
   Tensor log_probabilities(Device device) {
-    // Symbol 4 - letter stands for the letter.
+    // Symbol 4 - letter means the letter.
     const Tensor frames = made<float>({times, words, 4}, device, [](int64_t i) {
       return 4 - heard(i / 4 % words, i / 4 / words) == i % 4;
     });
@@ -73,7 +73,7 @@ TEST(Learning, CtcFindsTheAlignment) {
   }
 }
 
-/// A picture and the same one, turned and moved: which affine map makes one of the other?
+/// A picture and a turned and shifted copy: which affine map makes one from the other?
 class SpatialTransformer : public Learner {
  public:
   Tensor loss(Device device) override {
@@ -99,8 +99,8 @@ TEST(Learning, GridSampleFindsTheMap) {
   EXPECT_NEAR(theta[5], -0.15, 0.03);
 }
 
-/// Today's transformer: RMSNorm, SwiGLU, and attention with turned queries and shared keys. It learns texts
-/// by heart in which the same letter goes on differently, depending on where it stands.
+/// A modern transformer: RMSNorm, SwiGLU, and attention with rotated queries and shared keys. It memorizes
+/// texts in which the letter that follows another depends on its position.
 class Llama : public Learner {
  public:
   Tensor loss(Device device) override {
@@ -126,14 +126,14 @@ class Llama : public Learner {
 
 TEST(Learning, TransformerLearnsByHeart) { learned<Llama>(80, 0.02, 0.2); }
 
-/// Each of 24 nodes tells its number to the next, and must know the class of the one before it: only edges
-/// bring it. The weights of the edges are learned too.
+/// Each of 24 nodes sends its number to the next and must find the class of the previous one. Only edges can
+/// tell it. The weights of the edges are learned too.
 class Graph : public Learner {
  public:
   static constexpr int64_t nodes = 24, classes = 3;
   Tensor loss(Device device) override {
     const Tensor starts = made<int64_t>({nodes + 1}, device, [](int64_t i) { return 2 * i; });
-    // Itself, and the node before it.
+    // The node itself, and the previous node.
     const Tensor columns =
         made<int64_t>({2 * nodes}, device, [](int64_t i) { return (i / 2 + nodes - i % 2) % nodes; });
     const Tensor label =
@@ -147,7 +147,7 @@ class Graph : public Learner {
 
 TEST(Learning, SparseProductBringsNeighbours) {
   const Graph graph = learned<Graph>(60, 0.1, 0.05);
-  EXPECT_GT(sum(abs(Tensor(graph.edges) - 0.5)).item(), 1);  // they have learned too
+  EXPECT_GT(sum(abs(Tensor(graph.edges) - 0.5)).item(), 1);  // the edges have learned too
 }
 
 }  // namespace

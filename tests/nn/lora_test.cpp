@@ -1,4 +1,4 @@
-// Adapters beside the layers of transformers.
+// Adapters added to the layers of transformers.
 #include "athanor/nn/lora.h"
 
 #include <gtest/gtest.h>
@@ -34,12 +34,12 @@ TEST(Lora, BeginsAsTheModelAndMergesIntoIt) {
     manual_seed(4);
     const auto model = is_language_model(name) ? make_model(name, {8}, 50) : make_model(name, {3, 8, 8}, 5);
     for (const auto& [path, parameter] : model->named_parameters())
-      if (is_of_classes(path)) parameter.assign(uniform(parameter.shape()));  // ViT's begins at zero
+      if (is_of_classes(path)) parameter.assign(uniform(parameter.shape()));  // ViT's starts at zero
     const Tensor x = an_input(name);
     const size_t before = model->state_dict().size();
     const auto base = (*model)(x).to_vector<float>();
     EXPECT_GT(add_lora(*model, {.rank = 2, .alpha = 6}), 5) << name;
-    expect_close((*model)(x).to_vector<float>(), base, name);  // kernels round in other places
+    expect_close((*model)(x).to_vector<float>(), base, name);  // kernels round at other places
     size_t adapters = 0;
     for (const auto& [path, parameter] : model->named_parameters())
       if (is_lora(path)) {

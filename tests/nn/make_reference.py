@@ -56,7 +56,7 @@ def optimizers():
         for key, value in optimizer.state[a].items():
             if key != "step" and value is not None:
                 out[f"{name}.state.{key}"] = value
-    # Clipping, of a gradient above the limit and of one below
+    # Clipping of a gradient above the limit, and of one below
     for name, limit in {"above": 1.5, "below": 100.0}.items():
         a, b = nn.Parameter(torch.zeros(3, 4)), nn.Parameter(torch.zeros(5))
         a.grad, b.grad = out["grad.0.a"].clone(), out["grad.0.b"].clone()
@@ -253,7 +253,7 @@ def layers():
             nn.Flatten(), nn.Linear(24, 5)), torch.randn(4, 2, 8, 8)),
     }
     record(out, cases)
-    with torch.random.fork_rng():  # so that new layers leave the numbers of all that follows
+    with torch.random.fork_rng():  # so that new layers do not change the numbers of later ones
         torch.manual_seed(1)
         record(out, {
             "rms_norm": (nn.RMSNorm(5, eps=1e-6), torch.randn(2, 3, 5)),

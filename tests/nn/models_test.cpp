@@ -54,7 +54,7 @@ TEST(Models, ResNet18) {
   EXPECT_EQ(to_string((*model)(zeros({2, 3, 32, 32})).shape()), "[2, 10]");
 }
 
-// torchvision's counts for ImageNet. The 3x3 stem has fewer weights.
+// The counts of torchvision for ImageNet. The 3x3 stem has fewer weights.
 TEST(Models, ResNetsHaveThePublishedCounts) {
   EXPECT_EQ(make_model("resnet18", {3, 224, 224}, 1000)->parameter_count(), 11689512);
   EXPECT_EQ(make_model("resnet34", {3, 224, 224}, 1000)->parameter_count(), 21797672);
@@ -90,7 +90,7 @@ TEST(Models, Gpt2) {
   expect_error(ErrorCode::shape, {"4 tokens"}, [&] { tiny(zeros({1, 5}, DType::i64)); });
 }
 
-// timm's count of vit_tiny_patch16_224. Small pictures have small patches, of fewer weights.
+// The count of timm's vit_tiny_patch16_224. Small pictures have smaller patches, with fewer weights.
 TEST(Models, ViTTiny) {
   EXPECT_EQ(make_model("vit-tiny", {3, 224, 224}, 1000)->parameter_count(), 5717416);
   const auto small = make_model("vit-tiny", {1, 30, 28}, 10);
@@ -100,7 +100,7 @@ TEST(Models, ViTTiny) {
   expect_error(ErrorCode::shape, {"28, 28", "30, 28"}, [&] { (*small)(zeros({2, 1, 28, 28})); });
 }
 
-// PyTorch Hub's count of mateuszbuda/brain-segmentation-pytorch.
+// The count of PyTorch Hub's mateuszbuda/brain-segmentation-pytorch.
 TEST(Models, UNet) {
   EXPECT_EQ(make_model("unet-small", {3, 256, 256}, 1)->parameter_count(), 7763041);
   const auto model = make_model("unet-small", {3, 20, 37}, 5);
@@ -109,7 +109,7 @@ TEST(Models, UNet) {
   EXPECT_EQ(to_string((*model)(zeros({2, 3, 20, 37})).shape()), "[2, 5, 20, 37]");
 }
 
-// torchvision's count, with the auxiliary head.
+// The count of torchvision's, with the auxiliary head.
 TEST(Models, InceptionV3) {
   const auto model = make_model("inception_v3", {3, 299, 299}, 1000);
   EXPECT_EQ(model->parameter_count(), 27161264);
@@ -125,7 +125,7 @@ TEST(Models, InceptionV3) {
   expect_error(ErrorCode::shape, {"75 x 75"}, [] { make_model("inception_v3", {3, 74, 75}, 10); });
 }
 
-// The counts of the published encoders with their poolers, and of Hugging Face's BertForMaskedLM without.
+// The counts of the published encoders with poolers, and of Hugging Face's BertForMaskedLM without one.
 TEST(Models, Bert) {
   Bert base;
   EXPECT_EQ(base.parameter_count(), 109482240);

@@ -62,7 +62,7 @@ TEST(Module, NodesCarryThePathOfTheInnermostModule) {
   ASSERT_NE(y.node()->part, nullptr);
   EXPECT_EQ(*y.node()->part, "body");
   EXPECT_EQ(*body.fc2(Tensor::from<float>({1, 2, 3, 4}, {1, 4})).node()->part, "body.fc2");
-  EXPECT_EQ((x + x).node()->part, nullptr);  // the scope ended
+  EXPECT_EQ((x + x).node()->part, nullptr);  // the scope has ended
 }
 
 TEST(Module, GradientsCarryThePathOfWhatTheyDifferentiate) {
@@ -174,7 +174,7 @@ TEST(Module, SurvivesAMove) {
   manual_seed(5);
   const Tensor x = Tensor::from<float>({1, 2, 3}, {1, 3});
   Perceptron first;
-  // Compute the values first: a plan that also draws them is another program, whose sums may round
+  // Compute the values first: a plan that also draws them is another program, whose sums may be rounded
   // differently.
   for (const auto& [name, parameter] : first.named_parameters()) parameter.value().to_vector<float>();
   const auto expected = first(x).to_vector<float>();
@@ -186,7 +186,7 @@ TEST(Module, SurvivesAMove) {
 TEST(Parameter, AssignKeepsTheLeafAndChecksTheType) {
   Parameter p(Tensor::from<float>({1, 2}, {2}));
   sum(p.value() * 3).backward();
-  p.assign(p.value() + 1);  // recorded, but the history is cut
+  p.assign(p.value() + 1);  // recorded, but the history is cut off
   EXPECT_EQ(p.grad().to_vector<float>(), (std::vector<float>{3, 3}));
   EXPECT_EQ(p.value().to_vector<float>(), (std::vector<float>{2, 3}));
   p.set_grad({});

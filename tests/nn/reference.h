@@ -10,7 +10,7 @@
 
 namespace athanor::testing {
 
-/// tests/nn/data/NAME.safetensors.
+/// Reads tests/nn/data/NAME.safetensors.
 inline std::map<std::string, HostArray> read_reference(const std::string& name) {
   return read_safetensors(std::string(ATHANOR_SOURCE_DIR) + "/tests/nn/data/" + name + ".safetensors")
       .tensors;
@@ -30,7 +30,7 @@ inline void expect_near(const Tensor& actual, const HostArray& expected, double 
   expect_near(actual.to_host(), expected, tolerance, what);
 }
 
-/// The entries whose names begin with `prefix`, without it.
+/// The entries whose names start with `prefix`, which is removed.
 inline std::map<std::string, HostArray> under(const std::map<std::string, HostArray>& all,
                                               const std::string& prefix) {
   std::map<std::string, HostArray> found;

@@ -1,4 +1,4 @@
-// Small tasks of signals, images and volumes.
+// Small tasks on signals, images and volumes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,7 +9,7 @@
 namespace athanor::nn {
 namespace {
 
-/// Smooth images of `size` x `size` elements with one light spot each, [8, 1, size, size].
+/// Smooth images of `size` x `size` elements with one bright spot each, [8, 1, size, size].
 Tensor spots(int64_t size, Device device) {
   return made<float>({8, 1, size, size}, device, [=](int64_t i) {
     const auto at = [=](int64_t element) {
@@ -22,7 +22,7 @@ Tensor spots(int64_t size, Device device) {
   });
 }
 
-/// Finds the images of 4 x 4 elements that look like the spots at two and four times that size.
+/// Finds the images of 4 x 4 elements that look like the spots if enlarged to two and four times their size.
 class Enlarger : public Learner {
  public:
   Tensor loss(Device device) override {
@@ -39,12 +39,12 @@ class Enlarger : public Learner {
 
 TEST(Learning, UpsampleEnlarges) { learned<Enlarger>(200, 0.05, 5); }
 
-/// Images with four marks of 4 x 4 elements. Which corner of a mark is light is seen only in its own box.
+/// Images with four marks of 4 x 4 elements. Which corner of a mark is bright is seen only in its own box.
 class Marks : public Learner {
  public:
   static int64_t corner(int64_t image, int64_t mark) { return (image * 7 + mark * (image + 1)) % 4; }
   Tensor loss(Device device) override {
-    // The marks begin at rows and columns 1 or 2, and 9 or 10.
+    // The marks start at rows and columns 1 or 2, and 9 or 10.
     const auto begins = [](int64_t image, int64_t half) { return 8 * half + 1 + (image >> half & 1); };
     const Tensor images = made<float>({4, 1, 16, 16}, device, [&](int64_t i) {
       const int64_t image = i / 256, row = i / 16 % 16, column = i % 16;
@@ -67,7 +67,7 @@ class Marks : public Learner {
 
 TEST(Learning, RoiAlignReadsItsBoxes) { learned<Marks>(100, 0.05, 0.1); }
 
-/// Whether a low pulse comes before a high one or after it: a mean over time does not tell.
+/// Whether a low pulse comes before or after a high one; a mean over time does not show this.
 class Pulses : public Learner {
  public:
   Tensor loss(Device device) override {
@@ -85,7 +85,7 @@ class Pulses : public Learner {
 
 TEST(Learning, Conv1dHearsTheOrder) { learned<Pulses>(300, 0.05, 0.3); }
 
-/// A point that moves left, right, up or down: no single picture tells where.
+/// A point that moves left, right, up or down; no single picture shows which.
 class Movement : public Learner {
  public:
   Tensor loss(Device device) override {
@@ -104,7 +104,7 @@ class Movement : public Learner {
 
 TEST(Learning, Conv3dSeesMovement) { learned<Movement>(150, 0.05, 0.2); }
 
-/// Turns images by way of their windows, which overlap: each window becomes its mirror image.
+/// Mirrors images through their overlapping windows: each window becomes its mirror image.
 class Windows : public Learner {
  public:
   Tensor loss(Device device) override {

@@ -54,7 +54,7 @@ TEST(Matmul, Errors) {
   });
 }
 
-// Each against the same numbers multiplied in i64 and f64.
+// Compares each with the product of the same numbers in i64 and f64.
 TEST(Matmul, WideOneSumsSmallTypesInWideOnes) {
   const auto numbers = [](const Shape& shape, int64_t step, int64_t most) {
     std::vector<double> all(static_cast<size_t>(shape.size()));

@@ -90,7 +90,7 @@ TEST(Pool, AdaptiveToOneIsGlobal) {
 }
 
 TEST(Norm, StatisticsOfLowPrecisionAreComputedInF32) {
-  const Tensor x = cast(full({1, 1, 3000}, 40), DType::f16);  // squares and sums leave f16's range
+  const Tensor x = cast(full({1, 1, 3000}, 40), DType::f16);  // squares and sums exceed f16's range
   EXPECT_EQ(values(group_norm(x, 1)), Doubles(3000, 0));
   const Tensor y = layer_norm(cast(reshape(arange(8), {2, 4}), DType::bf16), 1);
   EXPECT_EQ(y.dtype(), DType::bf16);
@@ -121,7 +121,7 @@ TEST(Loss, ALabelThatIsNoClassIsNotTakenForNothing) {
   x.requires_grad();
   for (const int64_t label : {3, -1}) {
     const Tensor labels = Tensor::from<int64_t>({0, label}, {2});
-    const Tensor computed = labels + 0;  // which nobody knows before it was asked for
+    const Tensor computed = labels + 0;  // its values are not known before they are computed
     const std::vector<std::string> words{"index " + std::to_string(label), "extent 3"};
     expect_error(ErrorCode::value, words, [&] { cross_entropy(x, computed).item(); });
     expect_error(ErrorCode::value, words, [&] { nll_loss(log_softmax(x, 1), computed).item(); });
@@ -160,7 +160,7 @@ TEST(Loss, AKnownLabelThatIsNoClassIsNamedOnEveryDevice) {
       cross_entropy(x, labels({-100, 3, -1}, DType::i64));
     });
     EXPECT_FALSE(std::isnan(cross_entropy(x, labels({-100, 3, 0}, DType::i64)).item()));
-    // Of pictures whose pixels have labels, the picture is named.
+    // If pixels have labels, the error names the picture.
     const Tensor pixels = Tensor::from(HostArray(DType::f32, {2, 4, 1, 3}), device);
     expect_error(ErrorCode::value, {"label 7 of example 1"}, [&] {
       cross_entropy(

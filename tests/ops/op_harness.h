@@ -1,4 +1,4 @@
-// Runs the cases that ops declare: compares results with their reference, and gradients with finite
+// Runs the cases that ops declare: compares results with the op's reference, and gradients with finite
 // differences.
 #pragma once
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ inline Tensor call_op(const Op& op, const std::vector<Tensor>& inputs, const Att
   return apply(op, {inputs.begin(), inputs.end()}, attrs);
 }
 
-/// Expects `actual` to be the op's reference meaning of the case's inputs; true when it is.
+/// Expects `actual` to equal the op's reference for the case's inputs. Returns whether it does.
 inline bool expect_reference(const FilledCase& c, const HostArray& actual) {
   const std::string wrong = mismatch(c, actual);
   if (!wrong.empty()) ADD_FAILURE() << describe(c) << ": " << wrong;
@@ -53,7 +53,7 @@ inline HostArray random_like(const TensorType& type, uint64_t seed) {
   return from_doubles(type.dtype, type.shape, values);
 }
 
-/// Whether the case, in float64, has a gradient to test.
+/// Whether the case has a gradient to test, in float64.
 inline bool has_gradient(const FilledCase& c) {
   if (!c.op.differentiable || c.inputs.empty()) return false;
   bool any = false;
@@ -61,7 +61,7 @@ inline bool has_gradient(const FilledCase& c) {
   return any;
 }
 
-/// sum(output * weight) for inputs in float64, by the reference.
+/// sum(output * weight) for inputs in float64, computed by the reference.
 inline double projected(const Op& op, const std::vector<RefArray>& inputs, const Attrs& attrs,
                         const std::vector<double>& weight) {
   const RefArray output = op.reference(inputs, attrs);
@@ -70,7 +70,7 @@ inline double projected(const Op& op, const std::vector<RefArray>& inputs, const
   return total;
 }
 
-/// The gradient of every free input of a case in float64 against central differences of the reference.
+/// Compares the gradient of every free input of a case in float64 with central differences of the reference.
 inline void expect_gradient(const FilledCase& c) {
   const auto inputs = tensors_of(c, true);
   const Tensor output = call_op(c.op, inputs, c.spec.attrs);
@@ -104,8 +104,8 @@ inline void expect_gradient(const FilledCase& c) {
   }
 }
 
-/// The sum over inputs (and the output's gradient) of their gradient times `directions`, for given inputs.
-/// `second` gets the gradients of this sum.
+/// The sum of the gradients times `directions`, over the inputs and the output's gradient. `gradients` are
+/// the gradients of this sum.
 struct SecondOrder {
   double value = 0;
   std::vector<std::vector<double>> gradients;
@@ -132,12 +132,12 @@ inline SecondOrder second_order(const FilledCase& c, const std::vector<HostArray
   return result;
 }
 
-/// Gradients of gradients of a case in float64, along random directions, against central differences of
-/// gradients.
+/// Compares gradients of gradients of a case in float64, along random directions, with central differences
+/// of gradients.
 inline void expect_second_gradient(const FilledCase& c) {
   const auto inputs = tensors_of(c, false);
   const Tensor output = call_op(c.op, inputs, c.spec.attrs);
-  if (output.dtype() != DType::f64) return;  // a cast
+  if (output.dtype() != DType::f64) return;  // the op is a cast
   std::vector<HostArray> points = c.inputs, directions;
   points.push_back(random_like(output.type(), 11));
   for (size_t i = 0; i < c.inputs.size(); ++i)
@@ -166,8 +166,8 @@ inline void expect_second_gradient(const FilledCase& c) {
   }
 }
 
-/// The same tensor at all inputs that have one shape. Its gradient, and the gradient of that, must be the sum
-/// of those of separate tensors with the same values.
+/// Passes the same tensor to all inputs of one shape. Its gradient, and the gradient of that, must be the sum
+/// of the gradients of separate tensors with the same values.
 inline void expect_shared_gradient(const FilledCase& c) {
   std::vector<size_t> alike;
   for (size_t i = 0; i < c.inputs.size(); ++i)
@@ -200,8 +200,8 @@ inline void expect_shared_gradient(const FilledCase& c) {
       }
 }
 
-/// Gradients of a case in a lower precision must be near those of the same numbers in float64: gradient rules
-/// keep dtypes and lose no digits.
+/// Gradients of a case in a lower precision must be close to those of the same numbers in float64: gradient
+/// rules keep dtypes and lose no digits.
 inline void expect_gradient_in(DType dtype, const FilledCase& c) {
   const auto widen = [](const HostArray& x) { return from_doubles(DType::f64, x.shape, to_doubles(x)); };
   FilledCase exact = c;

@@ -55,7 +55,7 @@ class OpTable : public ::testing::TestWithParam<OpOnDevice> {
   }
   bool on_host() const { return test_device() == Device{}; }
   const Op& op() const { return *GetParam().op; }
-  /// Whether the case asks for f64 of a device that has none.
+  /// Whether the case needs f64 and the device does not have it.
   static bool needs_missing_f64(const FilledCase& c) {
     const auto properties = info_of(test_device()).properties;
     const auto f64 = properties.find("f64");
@@ -65,7 +65,7 @@ class OpTable : public ::testing::TestWithParam<OpOnDevice> {
     types.push_back(c.op.infer(types, c.spec.attrs));
     return std::ranges::any_of(types, [](const TensorType& type) { return type.dtype == DType::f64; });
   }
-  /// The dtypes to run a case in: all of the op's, or one where the case leaves none open.
+  /// The dtypes in which a case runs: all of the op's, or only one if the case sets them all.
   std::vector<DType> dtypes_of(const OpCase& spec) const {
     for (const Sample& sample : spec.inputs)
       if (!sample.dtype) return op().dtypes;
@@ -78,7 +78,7 @@ class OpTable : public ::testing::TestWithParam<OpOnDevice> {
   std::vector<Device> devices_;
 };
 
-/// A device that compiles every kernel anew runs all cases of an op of up to so many.
+/// GPUs run all cases of an op only if its plan has at most this many steps, because each is compiled.
 constexpr size_t most_steps = 4;
 constexpr const char* all_passes = "dedicated,epilogue,simplify,layout,fuse,inplace,join,tune";
 
@@ -94,13 +94,13 @@ void OpTable::check_whole() {
   // Passes do not depend on the device. Only kernels do, fused or each op alone. Other tests (tests/kernels)
   // cover candidates to choose from.
   if (!on_host()) all_off = {"tune", "tune,dedicated", "tune,fuse"};
-  const bool reduced = !on_host() && is_reduced();  // the first case alone
+  const bool reduced = !on_host() && is_reduced();  // only the first case
   if (reduced) all_off.resize(1);
   const bool everything = on_host() || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
   for (const std::string& off : all_off) {
     const ScopedDisable scope(off);
     SCOPED_TRACE("passes switched off: " + (off.empty() ? "none" : off));
-    // A decomposed op has many kernels to compile in each shape.
+    // A decomposed op has many kernels to compile for each shape.
     size_t cases = !reduced && (everything || off == "tune") ? op().cases.size()
                                                              : std::min<size_t>(1, op().cases.size());
     for (size_t i = 0; i < cases; ++i) {
@@ -116,7 +116,7 @@ void OpTable::check_whole() {
         if (needs_missing_f64(c)) continue;
         try {
           const Tensor output = call_op(op(), tensors_of(c, false), c.spec.attrs);
-          // Many kernels are those of other ops, with tests of their own; the host runs all cases so.
+          // Most of these kernels belong to other ops, which have their own tests. The host runs all cases.
           if (!everything && plan_for({output})->steps.size() > most_steps) cases = 1;
           if (!expect_reference(c, output.to_host())) return;
         } catch (const std::exception& error) {
@@ -128,7 +128,7 @@ void OpTable::check_whole() {
 }
 
 void OpTable::check_gradients() {
-  // A gradient's gradient is a graph of other ops, and its rule is the same everywhere.
+  // A gradient's gradient is a graph of other ops, and its rule is the same on every device.
   if (!on_host() && op().name.ends_with("_grad") && std::getenv("ATHANOR_TEST_EVERYTHING") == nullptr) return;
   const ScopedDisable untuned(on_host() ? "" : "tune");
   for (size_t i = 0; i < op().cases.size(); ++i) {
@@ -137,7 +137,7 @@ void OpTable::check_gradients() {
     if (!has_gradient(c) || needs_missing_f64(c)) continue;
     SCOPED_TRACE(describe(c));
     expect_gradient(c);
-    if (!on_host() && i > 0) return;  // the rules are the same
+    if (!on_host() && i > 0) return;  // the gradient rules are the same on every device
     if (!on_host()) continue;
     expect_second_gradient(c);
     if (call_op(op(), tensors_of(c, false), c.spec.attrs).dtype() == DType::f64) expect_shared_gradient(c);

@@ -126,7 +126,7 @@ TEST(Random, Dropout) {
   EXPECT_EQ(s.low, 0);
   EXPECT_FLOAT_EQ(static_cast<float>(s.high), 4.0F / 3);
   sum(y).backward();
-  EXPECT_EQ(x.grad().to_vector<float>(), y.to_vector<float>());  // the same mask
+  EXPECT_EQ(x.grad().to_vector<float>(), y.to_vector<float>());  // both have the same mask
   EXPECT_EQ(dropout(x, 0.25, false, g).node(), x.node());
 }
 

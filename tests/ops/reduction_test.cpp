@@ -79,7 +79,7 @@ TEST(Reduction, Statistics) {
   const Moments m = moments(count({2, 3}), 1);
   EXPECT_EQ(values(m.mean), (Doubles{1, 4}));
   EXPECT_EQ(m.var.shape(), (Shape{2, 1}));
-  // One pass in f32 would lose all digits.
+  // A single pass in f32 would lose all digits.
   EXPECT_NEAR(var(Tensor::from<float>({10000.F, 10001.F, 10002.F}, {3})).item(), 1, 1e-6);
   // The largest f16 is 65504.
   EXPECT_EQ(mean(full({1000}, 100, DType::f16)).item(), 100);

@@ -1,5 +1,5 @@
-// Norms, positions, attention and recurrence of sequences, convolutions of signals and volumes: errors, and
-// what PyTorch's results (torch_test.cpp) do not cover.
+// Norms, positions, attention, recurrent layers, and convolutions of signals and volumes: errors, and what
+// PyTorch's results (torch_test.cpp) do not cover.
 #include <gtest/gtest.h>
 
 #include "athanor/compile/plan.h"
@@ -144,7 +144,7 @@ TEST(Ctc, WhatCannotBeEmitted) {
   const Tensor target = Tensor::from<int64_t>({1, 1}, {1, 2}), times = Tensor::from<int64_t>({2}, {1});
   Tensor free = x.detach();
   free.requires_grad();
-  EXPECT_EQ(ctc_loss(x, target, times, times).item(), testing::infinity);  // needs a blank between
+  EXPECT_EQ(ctc_loss(x, target, times, times).item(), testing::infinity);  // equals need a blank between
   const Tensor loss = ctc_loss(free, target, times, times, {.zero_infinity = true});
   EXPECT_EQ(loss.item(), 0);
   loss.backward();

@@ -1,4 +1,4 @@
-// A tensor that was given no value is never a number: each op and each method says which one it is, and
+// A tensor without a value is never taken for a number: each op and each method reports which tensor it is,
 // where.
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ struct Function {
     #name, 2, [](const Tensors& t) { name(t[0], t[1] __VA_OPT__(, ) __VA_ARGS__); } \
   }
 
-// Everything in athanor/ops/ that takes tensors.
+// All functions in athanor/ops/ that take tensors.
 const std::vector<Function>& functions() {
   static const std::vector<Function> table{
       UNARY(relu),
@@ -216,7 +216,7 @@ TEST(Undefined, OperandsOfEveryFunctionAreNamed) {
     }
 }
 
-// The table above has what the headers declare.
+// The table above must have all functions that the headers declare.
 TEST(Undefined, NoFunctionIsLeftOut) {
   std::set<std::string> known{"max_pool2d_grad"};
   for (const Function& function : functions()) known.insert(function.name);
@@ -254,7 +254,7 @@ TEST(Undefined, OperatorsNameTheOperandAndTheLine) {
                [&] { a + u; });
   expect_error(ErrorCode::value, {"sub(undefined, 1): its input 1 of 2"}, [&] { u - 1; });
   expect_error(ErrorCode::value, {"neg(undefined): its input is undefined"}, [&] { -u; });
-  EXPECT_EQ((a + 0).to_vector<float>(), (std::vector<float>{1, 2}));  // numbers are still numbers
+  EXPECT_EQ((a + 0).to_vector<float>(), (std::vector<float>{1, 2}));  // defined tensors still take numbers
 }
 
 TEST(Undefined, AGradientBeforeBackwardIsNoZero) {

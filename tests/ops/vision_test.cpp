@@ -1,4 +1,4 @@
-// Resizing and sampling of pictures: errors, and what PyTorch's results (torch_test.cpp) do not cover.
+// Resizing and sampling pictures: errors, and what PyTorch's results (torch_test.cpp) do not cover.
 #include <gtest/gtest.h>
 
 #include "tests/ops/values.h"
@@ -25,7 +25,7 @@ TEST(Interpolate, KnownValues) {
 }
 
 TEST(Interpolate, PositionsAreExact) {
-  // In f32, i * (in / out) falls below a whole number for some of these.
+  // In f32, i * (in / out) would fall below a whole number for some of these.
   for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{{49, 147}, {98, 41}, {1000, 333}}) {
     const Doubles got = values(interpolate(reshape(count({in}, DType::f32), {1, 1, in}), {out}));
     for (int64_t i = 0; i < out; ++i) {

@@ -16,8 +16,8 @@
 namespace athanor::optim {
 namespace {
 
-/// Attention and a gated sum, each with a norm before it and a shortcut beside it, between an embedding and a
-/// classifier.
+/// Attention and a gated sum, each with a norm before it and a residual connection, between an embedding and
+/// a classifier.
 class TransformerBlock : public nn::Module {
  public:
   Tensor forward(const Tensor& tokens) override {
@@ -48,8 +48,8 @@ Losses train_on(Device device, const std::function<std::unique_ptr<nn::Module>()
   manual_seed(3);
   const auto model = make();
   model->to(device);
-  // Some gradients are 0 except for rounding (of a bias before a norm); Adam with a small eps would make them
-  // large.
+  // Some gradients are 0 except for rounding (those of a bias before a norm). Adam with a small eps would
+  // make them large.
   AdamW optimizer(model->parameters(), {.lr = 0.01, .eps = 0.01, .weight_decay = 0.05});
   GradScaler scaler(device);
   Losses result;
@@ -76,9 +76,9 @@ Losses train_on(Device device, const std::function<std::unique_ptr<nn::Module>()
 void expect_same_everywhere(const std::function<std::unique_ptr<nn::Module>()>& make, const HostArray& inputs,
                             const HostArray& labels, Precision precision = Precision::f32) {
   constexpr int steps = 2;
-  // Sums in another order are rounded to other neighbours.
+  // Sums in another order may be rounded to a neighbouring value.
   const double unit = precision == Precision::bf16 ? 0x1p-8 : precision == Precision::f16 ? 0x1p-11 : 0;
-  const ScopedDisable untuned("tune");  // every candidate has a test of its own
+  const ScopedDisable untuned("tune");  // every candidate has its own tests
   if (list_devices().size() == 1) GTEST_SKIP() << "there is no device but the host here";
   const Losses host = train_on({}, make, inputs, labels, steps, precision);
   for (const DeviceInfo& info : list_devices()) {
@@ -137,7 +137,7 @@ TEST(DeviceStep, TransformerBlock) {
                          numbers(DType::i64, {2}, 3));
 }
 
-/// Parameters of all sizes.
+/// Parameters of many sizes.
 class Weights : public nn::Module {
  public:
   explicit Weights(DType dtype) {

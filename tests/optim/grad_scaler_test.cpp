@@ -1,4 +1,4 @@
-// Loss scaling: compared with PyTorch's GradScaler, and what it is for.
+// Loss scaling: comparisons with PyTorch's GradScaler, and the effects of scaling.
 #include "athanor/optim/grad_scaler.h"
 
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ TEST(GradScaler, GoesOnFromItsState) {
   EXPECT_EQ(run(7), run(-1));
 }
 
-// Each of two optimizers must end where plain steps with its finite gradients end.
+// Each of two optimizers must have the same result as plain steps with its finite gradients.
 TEST(GradScaler, LetsEachOptimizerSkipByItsOwnGradients) {
   const auto gradient = [](const std::string& name, int step) {
     return given("grad." + std::to_string(step) + "." + name);
@@ -160,7 +160,7 @@ TEST(GradScaler, LetsOptimizersSkipTogetherThatAreUnscaledTogether) {
   GradScaler scaler;
   scaler.scale(sum(p.a * infinity()) + sum(p.b)).backward();
   scaler.unscale(p.parameters());
-  clip_grad_norm(p.parameters(), 1);  // its factor is wrong for both
+  clip_grad_norm(p.parameters(), 1);  // one gradient is infinite, so the factor is wrong for both
   scaler.step(a);
   scaler.step(b);
   scaler.update();
@@ -198,7 +198,7 @@ TEST(GradScaler, NeedsItsCallsInOrder) {
   scaler.step(b);
   scaler.update();
   expect_error(ErrorCode::usage, {}, [&] { scaler.update(); });
-  scaler.step(a);  // the gradient of the second backward()
+  scaler.step(a);  // uses the gradient of the second backward()
   EXPECT_EQ(p.a.value().to_vector<float>()[0], -0.2F);
 }
 
@@ -236,7 +236,7 @@ TEST(GradScaler, SkipsUntilTheScaleFitsF16) {
     scaler.update();
     const bool moved = layer.weight.value().to_vector<float>() != start;
     skipped = static_cast<int64_t>(scaler.skipped().item());
-    EXPECT_EQ(moved, skipped <= step) << step;  // only skipped steps leave the weights alone
+    EXPECT_EQ(moved, skipped <= step) << step;  // skipped steps, and only they, leave the weights alone
     for (const float w : layer.weight.value().to_vector<float>()) ASSERT_TRUE(std::isfinite(w));
   }
   EXPECT_GT(skipped, 5);
@@ -244,8 +244,8 @@ TEST(GradScaler, SkipsUntilTheScaleFitsF16) {
   EXPECT_EQ(scaler.scale().item(), std::ldexp(1.0, 30 - static_cast<int>(skipped)));
 }
 
-/// Regression whose loss is so small that its gradients vanish in f16. Returns the loss after some steps,
-/// relative to that at first.
+/// A regression with such a small loss that its gradients vanish in f16. Returns the loss after some steps,
+/// relative to the first one.
 double loss_left(bool scaled) {
   manual_seed(3);
   const Tensor x = uniform({32, 16}, -1, 1), target = matmul(x, uniform({16, 8}, -1, 1));
@@ -254,7 +254,7 @@ double loss_left(bool scaled) {
   std::vector<nn::Parameter> parameters = first.parameters();
   for (const auto& parameter : second.parameters()) parameters.push_back(parameter);
   for (size_t i = 0; i < parameters.size(); ++i) EXPECT_TRUE(parameters[i].defined());
-  // The rate makes up for the small loss.
+  // The learning rate makes up for the small loss.
   constexpr double unit = 1e-7;
   Sgd one(group(first.parameters()), {.lr = 0.3 / unit}), two(group(second.parameters()), {.lr = 0.3 / unit});
   GradScaler scaler;

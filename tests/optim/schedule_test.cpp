@@ -41,7 +41,7 @@ TEST(Schedule, ByName) {
   EXPECT_EQ(make_schedule("constant", options)(30), 0.4);
   EXPECT_NEAR(make_schedule("cosine", options)(60), 0.2, 1e-15);
   EXPECT_NEAR(make_schedule("step", options)(50), 0.04, 1e-15);
-  EXPECT_NEAR(make_schedule("one-cycle", options)(26), 0.4, 1e-15);  // warms up by itself
+  EXPECT_NEAR(make_schedule("one-cycle", options)(26), 0.4, 1e-15);  // it has its own warm-up
   expect_error(ErrorCode::name, {"'cosin'", "cosine"}, [&] { make_schedule("cosin", options); });
 }
 

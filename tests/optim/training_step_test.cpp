@@ -51,7 +51,7 @@ TEST(TrainingStep, AsPyTorch) {
     expect_near(state.at(name), array, 1e-4, name);
 }
 
-// Counts the last plan's outputs that take over an input's memory.
+// Counts the last plan's outputs that reuse an input's memory.
 int updated_in_place() {
   int count = 0;
   const auto plan = last_plan();
@@ -61,8 +61,8 @@ int updated_in_place() {
 
 class Steady : public ::testing::TestWithParam<const char*> {};
 
-// The first step's plan is that of all steps, although the rate changes. Weights and their state are updated
-// in place.
+// All steps use the first step's plan, although the rate changes. Weights and their state are updated in
+// place.
 TEST_P(Steady, OnePlanUpdatesInPlaceNoGrowth) {
   manual_seed(2);
   const auto model = nn::make_model("cnn", {1, 12, 12}, 5);
@@ -105,7 +105,7 @@ TEST(TrainingStep, RunningStatisticsNeedNoPlanOfTheirOwn) {
 }
 
 TEST(TrainingStep, StepsMayBeLookedAtLater) {
-  // Three steps in one plan give the same as three plans.
+  // Three steps in one plan must have the same results as three plans.
   const Data data = some_data({4, 1, 8, 8}, 3);
   const auto run = [&](bool at_once) {
     manual_seed(4);

@@ -1,4 +1,4 @@
-// Threads that compile ahead: they come and go, and end at once although a compiler hangs.
+// Threads that compile ahead: they start and end as needed, and end at once even if a compiler hangs.
 #include "athanor/runtime/background_compiler.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::string hang(const std::string&, const std::string&, const std::string&) {
 }
 const bool hang_registered = register_compiler("hangs", hang);
 
-// Not a test: what the other process runs.
+// Not a test: the other process runs this.
 TEST(HangingCompiler, DISABLED_Serves) { serve_compiler("hangs", "chip1"); }
 
 struct KernelOfCompiler : Kernel {
@@ -42,7 +42,7 @@ struct KernelOfCompiler : Kernel {
   void enqueue(Queue&, std::span<const Binding>, const CommandSite*) const override {}
 };
 
-// One that a driver compiles in this process.
+// A kernel that a driver compiles in this process.
 struct KernelOfDriver : Kernel {
   mutable std::atomic<bool> begun = false;
   std::atomic<bool> goes_on = false;
@@ -72,7 +72,7 @@ TEST(BackgroundCompilers, KeepNoThreadsThatHaveEnded) {
   for (int i = 0; i < 8; ++i) {
     compiler.add("problem", quick(i));
     wait_until([&] { return compiler.is_done("problem", quick(i)) && compiler.threads() == 1; });
-    std::this_thread::sleep_for(5ms);  // it has nothing to do
+    std::this_thread::sleep_for(5ms);  // the compiler has nothing to do
   }
   EXPECT_LE(compiler.threads(), 2U);
 }
@@ -117,11 +117,11 @@ class StuckCompiler : public testing::CompilerProgramTest {
  protected:
   StuckCompiler() : CompilerProgramTest("HangingCompiler.DISABLED_Serves") { EXPECT_TRUE(hang_registered); }
 
-  /// Seconds that it takes to end.
+  /// The seconds that the compiler takes to end.
   double end(std::optional<BackgroundCompiler>& compiler) {
     compiler->add("stuck", {"kernel", 0, kernel_});
     wait_until([&] { return kernel_->begun.load(); });
-    std::this_thread::sleep_for(200ms);  // the other process has begun to compile
+    std::this_thread::sleep_for(200ms);  // until the other process has begun to compile
     EXPECT_EQ(compiler->waiting(), 1U);
     const auto start = Clock::now();
     compiler.reset();

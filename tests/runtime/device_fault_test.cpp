@@ -1,5 +1,5 @@
-// When a kernel finds an error while it runs, the next wait for it reports it, with the step and the user's
-// line.
+// If a kernel finds an error while it runs, the next wait for it reports the error, with the step and the
+// user's line.
 #include <gtest/gtest.h>
 
 #include "athanor/base/error.h"
@@ -27,7 +27,7 @@ TEST(DeviceFaults, NameTheStepTheIndexAndTheLine) {
   }
 }
 
-// The second and later runs may be replayed, as one command.
+// The second and later runs may be replayed as one command.
 TEST(DeviceFaults, OfReplayedStepsAreReported) {
   for (const DeviceInfo& info : list_devices()) {
     const Tensor table = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {3, 2}, info.device);

@@ -1,4 +1,4 @@
-// A plan for which a device has no memory: the error names the step that needs it.
+// A plan for which a device has too little memory: the error names the step that needs it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -43,10 +43,10 @@ TEST_F(NoMemory, NamesTheStepWhereThePlanNeedsMost) {
                          "cannot allocate ", "no_memory_test.cpp:"},
                         [&] { y.to_vector<float>(); });
   fake.most_bytes = SIZE_MAX;
-  EXPECT_EQ(y.to_vector<float>().size(), 16U);  // nothing was lost
+  EXPECT_EQ(y.to_vector<float>().size(), 16U);  // no values were lost
 }
 
-/// A large result without temporaries: [n, 1] to [n, 4096].
+/// A large result without temporaries: [n, 1] becomes [n, 4096].
 class Spread : public nn::Module {
  public:
   Tensor forward(const Tensor& x) override { return x * weight.value(); }

@@ -1,4 +1,4 @@
-// Inputs without elements: planned like others, never computed with.
+// Inputs without elements: plans can be made with them, but they are never computed with.
 #include <gtest/gtest.h>
 
 #include "athanor/ops/ops.h"

@@ -1,5 +1,5 @@
-// Replay: plans that run again and again are captured, and give the same numbers as their launches one by
-// one.
+// Replay: plans that run repeatedly are captured, and give the same numbers as their separate
+// launches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ TEST_F(ReplaysTest, SmallValuesThatMoveGetSlots) {
   const auto slots = replays.slots(Device{});
   ASSERT_NE(slots, nullptr);
   EXPECT_GE(static_cast<int64_t>(slots->bytes()), std::max(replays.slot(0) + 4, replays.slot(2) + 100));
-  // What stood still so far moves: what was captured had its old address.
+  // The second value moves for the first time, so the captured launches have its old address.
   EXPECT_EQ(run({{&a, 4}, {&memory[3], 4}, {&a, 100}}), nullptr);
   EXPECT_GE(replays.slot(1), 0);
   EXPECT_NE(run({{&a, 4}, {&memory[4], 4}, {&a, 100}}), nullptr);
@@ -86,7 +86,7 @@ TEST_F(ReplaysTest, SmallValuesThatMoveGetSlots) {
 
 TEST_F(ReplaysTest, GoTheOldestFirst) {
   for (const int& one : memory) EXPECT_EQ(run({{&one, large}}), nullptr);
-  EXPECT_EQ(run({{&memory.front(), large}}), nullptr);  // it was forgotten
+  EXPECT_EQ(run({{&memory.front(), large}}), nullptr);  // it was forgotten, as the oldest
   EXPECT_NE(run({{&memory.back(), large}}), nullptr);
 }
 
@@ -100,13 +100,13 @@ class ReplayedSteps : public ::testing::Test {
  protected:
   void SetUp() override {
     ATHANOR_NEEDS_GPU();
-    setenv("ATHANOR_REPLAY", "1", 1);  // on the processor too
+    setenv("ATHANOR_REPLAY", "1", 1);  // on a processor too
     device = testing::gpu_devices().front().device;
     captures = queue_of(device).captures();
   }
   void TearDown() override { unsetenv("ATHANOR_REPLAY"); }
-  // Loss of each step; at the end the parameters of the first layer. It is on `first`, what follows on the
-  // device.
+  // The losses of the steps, then the parameters of the first layer. That layer is on `first`, the others are
+  // on the device.
   std::vector<float> train(int steps, Device first) const {
     manual_seed(5);
     struct Split : nn::Module {
@@ -164,7 +164,7 @@ TEST_F(ReplayedSteps, GiveTheSameBits) {
   if (!captures) GTEST_SKIP() << to_string(device) << " cannot capture launches: all ran them one by one";
 }
 
-// What moves from step to step is copied into slots and out of them.
+// Values that move from step to step are copied into slots and out of them.
 TEST_F(ReplayedSteps, OfBatchNormUpdateAllInItsPlace) {
   const ScopedDisable untuned("tune");
   nn::Sequential net(nn::Linear(12, 16), nn::BatchNorm1d(16), nn::ReLU(), nn::Linear(16, 4));

@@ -1,5 +1,5 @@
-// Plans with values on several devices: copies as steps, fusion within a device, and queues that wait for one
-// another. The second device is that of an OpenCL driver, or of the backend in $ATHANOR_TEST_BACKEND.
+// Plans with values on several devices: copies as steps, fusion within a device, and queues that wait for
+// each other. The second device is an OpenCL driver's, or that of the backend in $ATHANOR_TEST_BACKEND.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -25,7 +25,7 @@ Tensor ramp(const Shape& shape, Device device, double scale = 1) {
   return Tensor::from<float>(values, shape, device);
 }
 
-/// What a step uses: memory, first and last byte, and whether it writes.
+/// A step's access to memory: which memory, its first byte and the end, and whether it writes.
 struct Use {
   std::string memory;
   int64_t begin, end;
@@ -58,7 +58,7 @@ bool conflict(const Plan& plan, const PlanStep& a, const PlanStep& b) {
   return false;
 }
 
-/// Of two steps that use the same bytes, one must surely run before the other: along queues and waits.
+/// If two steps use the same bytes, queues and waits must ensure that one runs before the other.
 void expect_ordered(const Plan& plan) {
   const size_t n = plan.steps.size();
   std::vector<std::vector<bool>> before(n, std::vector<bool>(n, false));
@@ -83,7 +83,7 @@ void expect_ordered(const Plan& plan) {
           << explain(plan);
 }
 
-/// No kernel is given memory of another device than its own.
+/// Checks that no kernel gets memory of another device.
 void expect_kernels_at_home(const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
     if (step.kind != PlanStep::Kind::launch) continue;
@@ -115,7 +115,7 @@ TEST_F(SeveralDevices, ToCopiesThereAndBack) {
   EXPECT_EQ(ramp({0, 4}, Device{}).to(gpu).to_vector<float>().size(), 0u);
 }
 
-// What is copied is memory: a value that is read from another one's with strides is put in order before.
+// A copy copies memory as it is, so a strided view of another value is put in order first.
 TEST_F(SeveralDevices, ToCopiesViewsInTheirOrder) {
   for (const auto& [from, to] : {std::pair(Device{}, gpu), std::pair(gpu, Device{})}) {
     const Tensor x = ramp({3, 4}, from);
@@ -129,7 +129,7 @@ TEST_F(SeveralDevices, ToCopiesViewsInTheirOrder) {
     const auto part = [](int64_t r, int64_t c) { return r * 4 + c + 1; };
     const auto turned = [](int64_t r, int64_t c) { return c * 4 + r; };
     const auto last_row = [](int64_t, int64_t c) { return 8 + c; };
-    // Of memory that is there, and of what the same plan computes before.
+    // The source exists already, or the same plan computes it first.
     for (const Tensor& y : {x, neg(neg(x))}) {
       EXPECT_EQ(slice(y, 1, 1, 3).to(to).to_vector<float>(), expected(part, 3, 2));
       EXPECT_EQ(permute(y, {1, 0}).to(to).to_vector<float>(), expected(turned, 4, 3));
@@ -226,8 +226,8 @@ TEST_F(SeveralDevices, ThePlanShowsQueuesWaitsAndCopies) {
   EXPECT_TRUE(copy);
 }
 
-// It does not go to memory that the device may still be at, for a value or as scratch memory, even where that
-// stands before the copy's source in the plan.
+// The copy must not be stored in memory that the device may still use, for a value or as scratch memory, even
+// if the step that uses it is before the copy's source in the plan.
 TEST_F(SeveralDevices, ACopyWaitsForItsSourceOnly) {
   for (const int on_host : {1, 3, 5}) {
     const Tensor early = sum(tanh(matmul(ramp({64, 64}, gpu), ramp({64, 64}, gpu)) * 2), 0, true);
@@ -256,7 +256,7 @@ TEST_F(SeveralDevices, ATraceShowsTheCopies) {
   EXPECT_NE(json.find(to_string(gpu) + " copies"), std::string::npos) << json;
 }
 
-// Random graphs over two devices, whose arenas are used again and again.
+// Random graphs over two devices, with arenas whose memory is often reused.
 TEST_F(SeveralDevices, QueuesAreInOrderWhateverTheGraph) {
   std::mt19937 random(7);
   for (int round = 0; round < 6; ++round) {

@@ -1,5 +1,5 @@
-// Threads that evaluate at the same time: each has its own graph and plans, and all share the tables of ops,
-// kernels and the tuner's winners; their graphs may begin with the same parameters. The preset tsan shows
+// Threads that evaluate at the same time: each has its own graph and plans, and all share the tables of ops
+// and kernels and the tuner's winners. Their graphs may start from the same parameters. The preset tsan shows
 // races here.
 #include <gtest/gtest.h>
 
@@ -16,14 +16,14 @@
 namespace athanor {
 namespace {
 
-// A product whose extents no other thread has, in one that both have, and what fusion makes of the rest.
+// Products with a number of rows that no other thread has, and the loop that fusion makes of the rest.
 double computed(int64_t own) {
   const Tensor x = full({own, 24}, 0.5), w = full({24, 40}, 0.25), v = full({40, 8}, 2.0);
   return sum(relu(matmul(matmul(x, w), v) - 1.0)).item();
 }
 
 TEST(Threads, EvaluateSideBySide) {
-  static std::atomic<int> defined = 0;  // in all repetitions
+  static std::atomic<int> defined = 0;  // counts over all repetitions
   std::array<std::thread, 2> threads;
   std::array<bool, 2> right{true, true};
   for (size_t t = 0; t < threads.size(); ++t)
@@ -46,7 +46,7 @@ TEST(Threads, EvaluateSideBySide) {
 TEST(Threads, EvaluateWithTheSameParameters) {
   const Tensor w = full({24, 40}, 0.25), v = full({40, 24}, 2.0);
   eval({w, v});
-  // The parameters have other places in each thread's graph.
+  // The parameters are at other positions in each thread's graph.
   const auto wide = [&] { return matmul(matmul(full({8, 24}, 0.5), w), v); };
   const auto tall = [&] { return matmul(v, matmul(w, full({40, 8}, 0.5))); };
   constexpr double element = 24 * 40 * 0.5 * 0.25 * 2;

@@ -1,4 +1,4 @@
-// A trace shows that a device is sent a value while it computes.
+// A trace shows that a device gets a value while it computes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t side = 1024;
 constexpr int products = 12;
 
-/// What a trace says of one command; times in microseconds.
+/// A trace's entry for one command; times are in microseconds.
 struct Shown {
   std::string lane, name;
   double begin, end;
@@ -37,7 +37,7 @@ std::vector<Shown> spans_of(const Trace& trace) {
   return spans;
 }
 
-/// A long chain of products, the last one with a value from the host.
+/// A long chain of products; the last one uses a value from the host.
 void run(Device device, const Tensor& sent, const Tensor& factor) {
   Tensor y = factor;
   for (int i = 1; i < products; ++i) y = tanh(matmul(y, factor));
@@ -53,16 +53,16 @@ TEST(TraceOverlap, ACopyRunsWhileTheDeviceComputes) {
     return Tensor::from<float>(std::vector<float>(side * side, 0.01F), {side, side}, where);
   };
   const Tensor factor = values(device), sent = values(Device{});
-  run(device, sent, factor);  // compiles
+  run(device, sent, factor);  // the first run compiles
   const Trace trace;
   run(device, sent, factor);
   queue_of(device).finish();
-  // The copy is given to its queue behind all products but a few.
+  // The copy is queued after all products but a few.
   const auto& steps = last_plan()->steps;
   const auto copy_step = std::ranges::find(steps, PlanStep::Kind::copy, &PlanStep::kind) - steps.begin();
   ASSERT_GT(copy_step, products / 2) << explain(*last_plan());
   const std::string last = std::to_string(copy_step - 1) + " ";
-  std::vector<Shown> copies, kernels;  // the kernels before it
+  std::vector<Shown> copies, kernels;  // kernels: those before the copy
   for (const Shown& one : spans_of(trace)) {
     if (one.lane == to_string(device) + " copies") copies.push_back(one);
     if (one.lane == to_string(device) + " kernels" &&
@@ -71,7 +71,7 @@ TEST(TraceOverlap, ACopyRunsWhileTheDeviceComputes) {
   }
   ASSERT_FALSE(copies.empty()) << trace.json();
   ASSERT_GT(kernels.size(), 1U) << trace.json();
-  // On one queue it would run behind all of them. It waits for nothing, and may even begin before the first.
+  // On one queue, the copy would run after all of them. It waits for nothing, and may start before the first.
   EXPECT_LT(copies.back().end, kernels.back().begin) << trace.json();
 }
 

@@ -1,5 +1,5 @@
-// What tests of tuning have in common: a device whose kernels they time themselves, and processes one after
-// another that remember nothing but what is in the cache.
+// The base of tests of tuning: a device whose kernels' times the tests set, and simulated processes, one
+// after another, that share only the cache.
 #pragma once
 #include "athanor/kernels/timing.h"
 #include "athanor/kernels/trust.h"
@@ -9,7 +9,7 @@
 
 namespace athanor::testing {
 
-/// `Fixture`: what else the tests need, or ::testing::Test.
+/// `Fixture`: another base class that the tests need, or ::testing::Test.
 template <class Fixture>
 class TuningTest : public Fixture {
  protected:

@@ -37,7 +37,7 @@ class Session : public testing::TuningTest<::testing::Test> {
     return Tensor::from(array, fake_.device());
   }
 
-  /// A step of a program: one product. `seconds` pass.
+  /// A step of a program: one product. The clock advances by `seconds`.
   std::string step(double seconds = 0.2) {
     const Tensor product = matmul(numbers({40, 64}), numbers({64, 64}));
     result_ = product.to_host();
@@ -55,10 +55,10 @@ class Session : public testing::TuningTest<::testing::Test> {
     return "none";
   }
 
-  /// The thread that compiles has nothing left to do.
+  /// Gives the compiling thread time to finish its work.
   static void let_compile() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
-  /// Steps until the session has nothing left to do: what the last one ran.
+  /// Runs steps until the session has nothing left to do. Returns the kernel of the last step.
   std::string step_to_the_end(TuningSession& session) {
     std::string runs;
     for (int i = 0; i < 1000 && !session.state().over; ++i) {
@@ -69,7 +69,7 @@ class Session : public testing::TuningTest<::testing::Test> {
     return runs;
   }
 
-  /// Notes from now on which thread compiles each kernel first.
+  /// From now on, notes which thread compiles each kernel first.
   void note_threads() {
     fake_.prepared = [this](const std::string& name) {
       const std::scoped_lock lock(mutex_);
@@ -154,10 +154,10 @@ TEST_F(Session, CompilesOnAnotherThread) {
   EXPECT_NE(first["c"], std::this_thread::get_id());
 }
 
-// It is the run's, which saves itself; an exception that leaves a thread ends the program.
+// The request is for the run, which saves itself. An exception that leaves a thread would end the program.
 TEST_F(Session, ARequestToStopDoesNotReachTheThreadsThatCompile) {
   const InterruptScope noted;
-  const FinishScope goes_on;  // this thread
+  const FinishScope goes_on;  // for this thread
   const std::thread::id own = std::this_thread::get_id();
   std::atomic<int> compiled = 0;
   std::atomic<bool> left = false;
@@ -185,7 +185,7 @@ TEST_F(Session, AGuessThatIsWrongDoesNotRun) {
   EXPECT_EQ(step(), "b");
   const HostArray here = result_;
   const Tensor x = numbers({40, 64}).to(Device{}), y = numbers({64, 64}).to(Device{});
-  const HostArray right = matmul(x, y).to_host();  // perhaps by another kernel, which rounds otherwise
+  const HostArray right = matmul(x, y).to_host();  // perhaps by another kernel, which rounds differently
   EXPECT_THAT(here.as<float>(), ::testing::Pointwise(::testing::FloatNear(1e-3F), right.as<float>()));
 }
 
@@ -221,7 +221,7 @@ TEST_F(Session, WhatEndedTheProgramWhileItWasCompiledIsTriedOnceMore) {
     for (const PlanStep& one : last_plan()->steps)
       if (one.request) problem = problem_key(one.device, *one.request);
   }
-  KernelCache::instance().mark("background|" + problem, "b");  // as a process that was killed leaves it
+  KernelCache::instance().mark("background|" + problem, "b");  // like a process that was killed
   next_process();
   note_threads();
   TuningSession session({}, [this] { return now_; });

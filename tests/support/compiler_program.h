@@ -1,4 +1,4 @@
-// A compiler in further processes: this program of tests, started to run one of its tests, a disabled one.
+// A compiler in other processes: this test program, started to run one of its tests, which is disabled.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A busy machine: while one of these lives, this process has one core, which some busy threads use too. So a
-// thread or child that needs it gets it for a small part of the time.
+// Simulates a busy machine: while this exists, the process has one core, which busy threads use too. So a
+// thread or child gets the core only for a small part of the time.
 #pragma once
 #ifdef __linux__
 #include <sched.h>
@@ -18,7 +18,7 @@ class CrowdedCore {
     CPU_ZERO(&one);
     for (int core = 0; CPU_COUNT(&one) == 0 && core < CPU_SETSIZE; ++core)
       if (CPU_ISSET(core, &before_)) CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof(one), &one);  // of this thread, and of those and children that it starts
+    sched_setaffinity(0, sizeof(one), &one);  // for this thread, and threads and children that it starts
     for (int i = 0; i < 6; ++i)
       others_.emplace_back([this] {
         while (!over_) continue;

@@ -1,5 +1,5 @@
-// Epilogues of contractions for tests: the forms that every backend has, and a chain that only code made for
-// it computes.
+// Epilogues of contractions for tests: the forms that every backend has, and a chain that only code generated
+// for it computes.
 #pragma once
 #include <cmath>
 #include <string>
@@ -16,7 +16,7 @@ struct Epilogue {
   bool chain = false;
 };
 
-/// For a request with all its operands.
+/// The epilogue as a program, for a request with all operands.
 inline LoopProgram program_of(const Epilogue& epilogue, const KernelRequest& request) {
   const OperandDesc& result = request.output();
   const DType dtype = result.dtype, type = Builder::register_type(dtype);
@@ -59,8 +59,8 @@ inline LoopProgram program_of(const Epilogue& epilogue, const KernelRequest& req
   return b.p;
 }
 
-/// What a program makes of a contraction's result, in the order of memory.
-/// `inputs`: the memory of its other buffers that are read.
+/// The result of a program for a contraction's result, in the order of memory.
+/// `inputs`: the memory of the other buffers that it reads.
 inline std::vector<double> finished(LoopProgram program, std::vector<double> product,
                                     std::vector<void*> inputs) {
   std::vector<double> result(product.size());

@@ -1,5 +1,5 @@
-// A libcuda.so.1 with cards of compute capability 1.0, for which no NVRTC compiles any more: cards that CUDA
-// lists and that cannot be used. $ATHANOR_FAKE_CARDS: how many. $ATHANOR_FAKE_DRIVER: the version of their
+// A libcuda.so.1 with cards of compute capability 1.0, for which no NVRTC compiles any more: CUDA lists them,
+// but they cannot be used. $ATHANOR_FAKE_CARDS: their number. $ATHANOR_FAKE_DRIVER: the version of their
 // driver, such as 11080 for CUDA 11.8 (12040 if not set). CUDA_VISIBLE_DEVICES is read as one number.
 #include <cstdio>
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 namespace {
 
-// The card behind a number, or -1.
+// The index of the visible card `number`, or -1.
 int card(int number) {
   const char* const cards = std::getenv("ATHANOR_FAKE_CARDS");
   const int count = cards == nullptr ? 1 : std::atoi(cards);
@@ -57,7 +57,7 @@ int cuGetErrorName(int code, const char** name) {
   return 0;
 }
 
-// Every function that backends/cuda/table.cpp names has to be here.
+// Every function named in backends/cuda/table.cpp must be here.
 #define UNUSED(name) \
   int name() { return not_supported; }
 UNUSED(cuDevicePrimaryCtxRetain)

@@ -1,6 +1,6 @@
 // A HIP runtime of release HIP_RELEASE (5, 6 or 7) with one card, as libamdhip64.so.RELEASE. The releases
 // differ in the name of the library, in their version number, and in the structure that holds the
-// architecture's name. Nothing here compiles for the card, so it is listed and not used.
+// architecture's name. Nothing here compiles for the card, so it is listed but not usable.
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +11,7 @@ constexpr int release = HIP_RELEASE;
 constexpr int invalid_value = 1, not_supported = 801;
 constexpr const char* architecture = "gfx1100";
 
-// hipDeviceProp_t: what lies around the name is filled with something else.
+// Fills hipDeviceProp_t with other bytes, except for the name.
 int fill_in(void* properties, size_t bytes, size_t name_at) {
   std::memset(properties, '#', bytes);
   std::strcpy(static_cast<char*>(properties) + name_at, architecture);
@@ -59,7 +59,7 @@ int hipDeviceGetPCIBusId(char* text, int size, int) {
 }
 const char* hipGetErrorName(int) { return "hipErrorNotSupported"; }
 
-// HIP 6 has both structures. That of 7 has the new one alone, so that the old one is not needed.
+// HIP 6 has both structures. HIP 7 gets only the new one here, to test that the old one is not needed.
 #if HIP_RELEASE < 7
 int hipGetDeviceProperties(void* properties, int) { return fill_in(properties, 792, 396); }
 #endif
@@ -67,7 +67,7 @@ int hipGetDeviceProperties(void* properties, int) { return fill_in(properties, 7
 int hipGetDevicePropertiesR0600(void* properties, int) { return fill_in(properties, 1472, 1160); }
 #endif
 
-// Every function that backends/hip/table.cpp names has to be here.
+// Every function named in backends/hip/table.cpp must be here.
 #define UNUSED(name) \
   int name() { return not_supported; }
 UNUSED(hipSetDevice)

@@ -1,5 +1,5 @@
 // Devices for tests of GPU kernels: those of OpenCL, or of the backend in $ATHANOR_TEST_BACKEND ("cuda",
-// "hip"). Without one a test is skipped, by name.
+// "hip"). If there is none, a test is skipped.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ inline std::vector<DeviceInfo> gpu_devices() {
   return found;
 }
 
-/// That of the other kind of device: its kernels must compute the same.
+/// The grain of the other kind of device: its kernels must compute the same.
 inline const Grain* other_grain(const Grain* grain) {
   return grain->side_by_side == 1 ? &fine_grain : &coarse_grain;
 }

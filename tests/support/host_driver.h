@@ -1,5 +1,5 @@
-// A driver of a GPU that does not exist: memory is the host's, and commands run as they are given. For tests
-// of what stands between the compiler and a driver, where no kernel has to be compiled.
+// A driver of a GPU that does not exist: its memory is the host's, and commands run at once. For tests
+// of the code between the compiler and a driver that need no compiled kernel.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -22,10 +22,10 @@ namespace athanor::testing {
 
 class HostDriver final : public gpu::Driver {
  public:
-  /// What tests/support/fake_libraries/fake_gpu.h knows a stream of host memory by.
+  /// tests/support/fake_libraries/fake_gpu.h recognizes a stream of host memory by `magic`.
   struct HostStream {
     uint64_t magic = 0x4154484e4f525354;
-    int given = 0;  // by libraries
+    int given = 0;  // work given by libraries
   };
 
   HostDriver(GpuTarget target, int release, const std::string& architecture) {
@@ -36,15 +36,15 @@ class HostDriver final : public gpu::Driver {
     facts_.release = release;
   }
 
-  /// What is given to it never ends, or takes this long.
+  /// Work that is given to it never ends, or takes this long.
   std::atomic<bool> hangs = false;
   std::chrono::milliseconds takes{0};
-  /// Whether a kernel failed, which every call reports.
+  /// Whether a kernel has failed. Every call reports this.
   std::atomic<bool> failed = false;
-  /// How often a whole stream was waited for.
+  /// How many times a whole stream was waited for.
   std::atomic<int> finishes = 0;
 
-  /// The bytes that it has, and those that are allocated now.
+  /// The device's bytes of memory, and those that are allocated now.
   std::atomic<size_t> room = SIZE_MAX;
   size_t held() const {
     const std::scoped_lock lock(mutex_);
@@ -122,7 +122,7 @@ class HostDriver final : public gpu::Driver {
   size_t held_ = 0;
 };
 
-/// What commands are for: "plan step 3 (conv2d in layer1)", in line 12 of net.cpp.
+/// The purpose of commands: "plan step 3 (conv2d in layer1)", in line 12 of net.cpp.
 class TestSite final : public CommandSite {
  public:
   explicit TestSite(std::string step) : step_(std::move(step)) {}

@@ -1,6 +1,6 @@
 // Whole machines as text: tests/machines/NAME.machine is unpacked into a folder for `--root`.
 //
-//     # a comment, where no file has begun
+//     # a comment, before the first file
 //     include ubuntu-24.04.machine            includes another machine's files; later lines change them
 //     include amd-gpu.machine BUS=03 NODE=1   the same, with {{BUS}} and {{NODE}} replaced
 //     == /proc/version                        starts a file: the lines up to the next such line
@@ -10,8 +10,8 @@
 //     == /dev/dri/                            an empty folder
 //     --- /dev/kfd                            removes a file, a link or a folder with its contents
 //
-// To look at one: tools/unpack-machine NAME DIR && athanor detect --root DIR
-// Of the standard library alone, so that tools/unpack-machine needs nothing but a compiler.
+// To look at a machine: tools/unpack-machine NAME DIR && athanor detect --root DIR
+// This uses only the standard library, so that tools/unpack-machine needs only a compiler.
 #pragma once
 #include <algorithm>
 #include <filesystem>
@@ -24,7 +24,7 @@
 
 namespace athanor::testing {
 
-/// The files of a fixture: path to content.
+/// The files of a fixture, with paths as keys and contents as values.
 class MachineFixture {
  public:
   explicit MachineFixture(const std::filesystem::path& file) { read(file, {}, 0); }
@@ -111,10 +111,10 @@ class MachineFixture {
     for (size_t i = 1; i < words.size(); ++i)
       if (const size_t equals = words[i].find('='); equals != std::string::npos)
         values[words[i].substr(0, equals)] = words[i].substr(equals + 1);
-    read(file.parent_path() / words.at(0), values, depth + 1);  // an absolute one stays
+    read(file.parent_path() / words.at(0), values, depth + 1);  // an absolute path is not changed
   }
 
-  // "100: 0d 00": bytes at an offset, all hexadecimal; zeros before them.
+  // Adds "100: 0d 00": hexadecimal bytes at an offset. Bytes before them are zeros.
   static void add_bytes(std::string& text, const std::string& line) {
     const size_t colon = line.find(':');
     if (colon == std::string::npos) return;

@@ -1,18 +1,18 @@
-// An OpenCL library that fails on purpose, for tests: it stands before the real one (ATHANOR_OPENCL_LIBRARY)
-// and spoils what ATHANOR_FAULT says; several faults have a ';' between them:
-//   alloc:BYTES   no buffer larger than BYTES in all can be had
+// An OpenCL library that fails on purpose, for tests: it is loaded in place of the real one, which it calls
+// (ATHANOR_OPENCL_LIBRARY). ATHANOR_FAULT lists the faults, separated by ';':
+//   alloc:BYTES   buffers cannot take more than BYTES in all
 //   build         nothing compiles
-//   behind        building in a thread that yields to others, behind a run, says so and never returns
+//   behind        building in a background thread (with low priority) prints a line and never returns
 //   lost:N        the device is lost after N launches
 //   units:N       CL_DEVICE_MAX_COMPUTE_UNITS is N
-//   say:WHAT=N    that query of a device (a number of cl.h, 0x4043) gives N, in as many bytes as asked for
-//   text:TEXT     its name, its driver's version and its extensions are TEXT; "huge" stands for 4 GiB of text
-//   abort         asking for platforms ends the process, as PoCL does where /sys is missing
+//   say:WHAT=N    this query of a device (a number in cl.h, 0x4043) returns N, in as many bytes as asked for
+//   text:TEXT     its name, its driver's version and its extensions are TEXT; "huge" means 4 GiB of text
+//   abort         asking for platforms ends the process, like PoCL if /sys is missing
 //   hang          asking for platforms never returns
 //   kill:NAME     launching a kernel whose name starts with NAME ends the process
 //   wrong:NAME    after a kernel whose name starts with NAME, the first number of its last buffer is wrong
 //   stall:NAME    launching a kernel whose name starts with NAME never returns
-// Whatever is not defined here is found in the library that this one is linked with.
+// Functions that are not defined here are those of the library with which this one is linked.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <dlfcn.h>
@@ -32,7 +32,7 @@
 
 namespace {
 
-// What follows "name:" when that fault is asked for; nullptr otherwise.
+// The text after "name:" if that fault is asked for; nullptr otherwise.
 const char* fault(const char* name) {
   static const std::map<std::string, std::string> all = [] {
     std::map<std::string, std::string> faults;
@@ -54,14 +54,14 @@ F* real(const char* name) {
   return reinterpret_cast<F*>(dlsym(library, name));
 }
 
-// The last buffer that a kernel was given, and where in it the kernel starts: see BUFFER in the kernel
-// language.
+// The last buffer argument of a kernel, and the offset in it at which the kernel starts: see BUFFER in the
+// kernel language.
 struct LastBuffer {
   cl_uint place = 0;
   cl_mem buffer = nullptr;
   cl_ulong start = 0;
 };
-std::map<cl_kernel, LastBuffer> last_buffers;  // launches come one after another
+std::map<cl_kernel, LastBuffer> last_buffers;  // without a lock: launches come one after another
 
 bool is_named(cl_kernel kernel, const char* start) {
   char name[256] = {};
@@ -177,7 +177,7 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
     cl_uint number = 0;
     if (clEnqueueReadBuffer(queue, last.buffer, CL_TRUE, last.start, sizeof number, &number, 0, nullptr,
                             nullptr) == CL_SUCCESS) {
-      number ^= 0x40500000;  // another exponent: no rounding
+      number ^= 0x40500000;  // another exponent: more than an error of rounding
       clEnqueueWriteBuffer(queue, last.buffer, CL_TRUE, last.start, sizeof number, &number, 0, nullptr,
                            nullptr);
     }

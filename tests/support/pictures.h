@@ -1,4 +1,4 @@
-// Picture files for tests, written by the libraries that others write them with.
+// Picture files for tests, written by the usual libraries.
 #pragma once
 #include <cstdio>  // before jpeglib.h, which needs FILE
 
@@ -55,7 +55,7 @@ inline std::vector<std::byte> jpeg_of(const HostArray& picture) {
   return file;
 }
 
-/// Of three channels, without loss.
+/// A WebP file of a picture with three channels, lossless.
 inline std::vector<std::byte> webp_of(const HostArray& picture) {
   uint8_t* made = nullptr;
   const size_t size = WebPEncodeLosslessRGB(picture.as<uint8_t>().data(), static_cast<int>(picture.shape[1]),
@@ -67,7 +67,7 @@ inline std::vector<std::byte> webp_of(const HostArray& picture) {
   return file;
 }
 
-/// Makes the folder too.
+/// Writes a file, and makes its folder.
 inline void put_file(const std::filesystem::path& path, Bytes data) {
   std::filesystem::create_directories(path.parent_path());
   write_file_atomically(path, {data});

@@ -1,4 +1,4 @@
-// Libraries that `--model` refuses: without a model, of another version, and one that makes nothing.
+// Libraries that `--model` refuses: one without a model, one of another version, and one that makes no model.
 #include "athanor/nn/own_model.h"
 
 using athanor::nn::OwnModel;

@@ -13,8 +13,8 @@ class TempFolder {
  public:
   enum class Where {
     disk,
-    // in memory, if the system has such a place with room: for files that are flushed often, which can take a
-    // busy disk minutes, and for hundreds of small ones
+    // in memory, if the system has such a file system with room. For files that are flushed often, which can
+    // take minutes on a busy disk, and for hundreds of small ones.
     memory,
   };
   explicit TempFolder(Where where = Where::disk) : path_(parent(where) / unique_name()) {

@@ -1,5 +1,5 @@
-// What kernels may use of a device, in tests. With ATHANOR_TEST_TILES=1 OpenCL's devices multiply tiles by
-// lanes, whatever they are: so the tests of tiles run on a processor too.
+// The traits of devices in tests. With ATHANOR_TEST_TILES=1 all OpenCL devices multiply tiles by lanes, so
+// that the tests of tiles run on a processor too.
 #pragma once
 #include <cstdlib>
 
@@ -7,7 +7,7 @@
 
 namespace athanor::testing {
 
-/// With tiles by lanes, as if they were the best guess.
+/// The traits with tiles by lanes, as if these were the best guess.
 inline GpuTraits with_lane_tiles(GpuTraits traits) {
   traits.lane_units = lane_units(GpuTarget::opencl, "");
   traits.registers = traits.lanes_lead = true;

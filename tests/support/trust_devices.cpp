@@ -1,5 +1,5 @@
-// Tests look at results themselves, each with a cache of its own: none of them waits for an examination of
-// its device, unless it says so.
+// Tests check results themselves, each with its own cache, so they do not wait for an examination of the
+// device, except those that ask for it.
 #include <cstdlib>
 
 namespace {

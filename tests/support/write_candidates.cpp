@@ -1,12 +1,12 @@
-// Writes every launch of every candidate that the templates offer a GPU, for products, convolutions and
-// attention as training has them, and of each op that has a template the first candidate of each kind for its
-// own cases: `write_candidates FOLDER hip|cuda|opencl all|products|convolutions [ARCHITECTURE]`, for
-// tools/check-gpu-kernels. Fails if an op with a template has no case that it computes. With an architecture
-// ("gfx1100", "sm_86") candidates for its matrix units are among them; `opencl` with 8 or 16 has those for
-// Intel's units of as many lanes, or with an architecture its own. A plan for a GPU that is not there has the
-// first candidate of each op only. launches.json says what each needs. `products`: only the first candidate,
-// and the first that copies boxes or not, of products of 4096 x 4096 and, where there are matrix units, of
-// GPT-2 small's attention; `convolutions`: of ResNet-50's, in f16 where the chip has matrix units, else f32.
+// Writes the launches of kernel candidates, for tools/check-gpu-kernels:
+// `write_candidates FOLDER hip|cuda|opencl all|products|convolutions [ARCHITECTURE]`. `all`: every candidate
+// that the templates offer a GPU for training's products, convolutions and attention, and the first of
+// each kind for each op's own cases. It fails if an op with a template computes none of its cases.
+// `products`: only the first candidate, and the first that copies boxes or not, of products of 4096 x 4096
+// and, if there are matrix units, of GPT-2 small's attention. `convolutions`: of ResNet-50's, in f16 if there
+// are matrix units, else f32. With an architecture ("gfx1100", "sm_86") there are candidates for its matrix
+// units; `opencl` with 8 or 16 has those for Intel's units of that many lanes. (A plan for a GPU that does
+// not exist has only the first candidate of each op.) launches.json says what each launch needs.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -31,7 +31,7 @@
 namespace athanor {
 namespace {
 
-/// What an OpenCL device may have: with sub-groups of 8 or 16 lanes, or of an architecture.
+/// The units of an OpenCL device with sub-groups of 8 or 16 lanes, or of an architecture.
 std::span<const MatrixUnit> units_of_opencl(std::string_view of) {
   static std::vector<MatrixUnit> units;
   units = opencl_units({.least_wave = of == "8"    ? 8
@@ -71,7 +71,7 @@ class Writer {
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
            const Shape& output, const std::string& with = {}, const std::string& title = {}) {
     const auto desc = [&](const Shape& shape) {
-      // Attention has a number of each query in f32.
+      // Attention has one f32 number for each query.
       const bool number = shape.rank() == 3 && std::string_view(op).starts_with("attention");
       return OperandDesc{number ? DType::f32 : dtype, shape, {}, contiguous_strides(shape)};
     };
@@ -88,7 +88,7 @@ class Writer {
     add(request, all_memory ? own_ : traits_, to_string(dtype), title);
   }
 
-  /// A product of square matrices whose factors are rounded to tf32, where the chip multiplies these.
+  /// A product of square matrices with factors rounded to tf32, if the chip multiplies these.
   void add_tf32(int64_t n, bool b_along_k) {
     if (std::ranges::none_of(own_.matrix_units, &MatrixUnit::tf32)) return;
     const OperandDesc matrix{DType::f32, {1, n, n}, {}, {n * n, n, 1}};
@@ -163,11 +163,11 @@ class Writer {
   GpuTarget target_;
   bool first_only_;
   nlohmann::json list_ = nlohmann::json::array();
-  GpuTraits traits_, own_;  // with the local memory that the architecture has; other templates get less
+  GpuTraits traits_, own_;  // own_: with the architecture's local memory; other templates get less
   std::set<std::string> seen_;
 };
 
-/// `title`: of a layer, which its kernels' names begin with.
+/// `title`: a layer's name, with which its kernels' names start.
 void add_convolution(Writer& writer, DType dtype, const Shape& x, const Shape& w,
                      const Conv2dOptions& options, const std::string& title = {}, bool gradients = true) {
   const auto direction = [&](const char* name) { return title.empty() ? title : title + name; };
@@ -190,7 +190,7 @@ void add_attention(Writer& writer, DType dtype, const Shape& x, bool causal) {
   writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x, "attention_grad_v");
 }
 
-// What a step has only where not all gradients are wanted, and what takes little of its time.
+// Kernels that a step has only if not all gradients are wanted, and one that takes little of its time.
 void add_rest_of_attention(Writer& writer, DType dtype, const Shape& x, bool causal) {
   const Attrs attrs = {{"causal", causal}, {"scale", 0.125}};
   const Shape rows{x[0], x[1], x[2]};
@@ -205,7 +205,7 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
   for (const bool b_along_k : {false, true}) writer.add_tf32(4096, b_along_k);
-  // GPT-2 small's, of 8 texts.
+  // The attention of GPT-2 small, with 8 texts.
   if (!matrix_units(target, architecture).empty()) add_attention(writer, DType::f16, {8, 12, 1024, 64}, true);
   writer.finish();
 }

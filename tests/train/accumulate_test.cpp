@@ -1,4 +1,4 @@
-// Gradient accumulation: a batch in parts is the batch.
+// Gradient accumulation: a batch in parts has the same results as the whole batch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -109,7 +109,7 @@ TEST(Accumulate, ALossScaleDecidesOnceForAllParts) {
                 parts = train_in_parts(batch, 4, "sgd", 2, 0, true);
   EXPECT_EQ(parts.skipped.back(), 0);
   for (size_t s = 0; s < whole.losses.size(); ++s) EXPECT_NEAR(parts.losses[s], whole.losses[s], 2e-3);
-  // Gradients of one part in four overflow.
+  // The gradients of one of the four parts overflow.
   for (size_t i = 3 * 3 * 64; i < 6 * 3 * 64; ++i) batch.pictures[i] *= 3e4F;
   const nn::StateDict before = small_net()->state_dict();
   const Outcome overflowed = train_in_parts(batch, 4, "sgd", 1, 0, true);
@@ -128,7 +128,7 @@ TEST(Accumulate, RunsTheSamePlansInEachStep) {
     if (steps == 2) compiled = evaluation_stats().plans_compiled;
   }
   EXPECT_EQ(evaluation_stats().plans_compiled, compiled);
-  // Parameters and momentum are updated where they lie.
+  // Parameters and momentum are updated in place.
   for (const int output : last_plan()->outputs) {
     const PlanValue& value = last_plan()->values[static_cast<size_t>(output)];
     if (value.type.shape.size() > 1) {
@@ -162,7 +162,7 @@ TEST_F(TrainerTest, ABatchInPartsResumesToTheSameNumbers) {
   EXPECT_EQ(metrics("parts"), metrics("whole"));
 }
 
-// As large pictures: a whole batch would take most of the memory.
+// Like runs on large pictures, where a whole batch would take most of the memory.
 class AccumulatedRun : public TrainerTest {
  protected:
   AccumulatedRun() {

@@ -40,7 +40,7 @@ TEST_F(AugmentedRun, MixedLabelsNeedOnePlan) {
   expect_error(ErrorCode::usage, {"'flop'", "Did you mean 'flip'?"}, [&] { train("b"); });
 }
 
-// Cross-entropy is linear in its target: a mixture's loss is the mixture of the losses.
+// Cross-entropy is linear in its target, so a mixture's loss is the mixture of the losses.
 TEST(SoftLabels, LossIsTheMixtureOfLosses) {
   nn::Linear model(3, 4);
   const Tensor inputs =

@@ -31,18 +31,18 @@ Checkpoint checkpoint_of(int64_t step) {
   return checkpoint;
 }
 
-// A pipe that nobody reads is the slowest disk.
+// A pipe that nobody reads acts like the slowest disk.
 TEST(CheckpointWriter, TheRunDoesNotWaitForTheDisk) {
   const TempFolder folder;
   ASSERT_EQ(mkfifo((folder / "slow").c_str(), 0600), 0);
   CheckpointWriter writer;
-  writer.write(folder / "slow", checkpoint_of(1));  // returns
+  writer.write(folder / "slow", checkpoint_of(1));  // returns at once
   std::ifstream slow(folder / "slow", std::ios::binary);
   const std::string written{std::istreambuf_iterator<char>(slow), {}};
   writer.wait();
   EXPECT_FALSE(written.empty());
-  // Nor for two, as at an epoch that is the best so far.
-  Checkpoint large = checkpoint_of(1);  // larger than what a pipe holds
+  // The run does not wait for two checkpoints either, as after an epoch that is the best so far.
+  Checkpoint large = checkpoint_of(1);  // larger than a pipe's buffer
   large.model.emplace("weight", HostArray(DType::f32, {1 << 18}));
   writer.write(folder / "slow", std::move(large));
   writer.write(folder / "best", checkpoint_of(1));
@@ -56,7 +56,7 @@ TEST(CheckpointWriter, TheRunDoesNotWaitForTheDisk) {
   writer.wait();
   EXPECT_EQ(read_checkpoint(folder / "best").state.step, 1);
   writer.write(folder / "a", checkpoint_of(2));
-  writer.write(folder / "a", checkpoint_of(3));  // after the other
+  writer.write(folder / "a", checkpoint_of(3));  // written after the other one
   writer.wait();
   EXPECT_EQ(read_checkpoint(folder / "a").state.step, 3);
 }
@@ -65,13 +65,13 @@ TEST(CheckpointWriter, WhoIsToldOfAnErrorFindsWhatWasSavedBefore) {
   const TempFolder folder;
   ASSERT_EQ(mkfifo((folder / "slow").c_str(), 0600), 0);
   CheckpointWriter writer;
-  std::atomic<bool> read = false;  // nothing is written before
+  std::atomic<bool> read = false;  // nothing can be written before this
   std::jthread reader;
   try {
     const CheckpointWriter::Scope run(writer);
     writer.write(folder / "slow", checkpoint_of(1));
     reader = std::jthread([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the error comes long before
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the error comes much earlier
       read = true;
       std::ifstream slow(folder / "slow", std::ios::binary);
       slow.ignore(std::numeric_limits<std::streamsize>::max());

@@ -12,11 +12,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The numbers are those of sklearn.metrics: f1_score(average="macro"), precision_score(average=None),
+// The numbers are from sklearn.metrics: f1_score(average="macro"), precision_score(average=None),
 // recall_score(average=None), confusion_matrix.
 TEST(ClassCounts, AgreesWithScikitLearn) {
   const std::vector<int64_t> right{0, 1, 2, 0, 1, 2, 2, 0}, answer{0, 2, 1, 0, 0, 1, 2, 1};
-  ClassCounts counts(4);  // the fourth never occurs, and does not count in the mean
+  ClassCounts counts(4);  // class 3 never occurs, and is not part of the mean
   for (size_t i = 0; i < right.size(); ++i) counts.add(right[i], answer[i]);
   EXPECT_EQ(counts.count(2, 1), 2);
   EXPECT_EQ(counts.count(1, 1), 0);
@@ -33,10 +33,10 @@ TEST(ClassCounts, TopFiveByScores) {
   const auto put = [&](size_t row, std::vector<float> values) {
     std::ranges::copy(values, scores.as<float>().begin() + static_cast<std::ptrdiff_t>(7 * row));
   };
-  put(0, {9, 8, 7, 6, 5, 4, 3});   // right is 4: the fifth
-  put(1, {9, 8, 7, 6, 5, 4, 3});   // right is 5: the sixth
-  put(2, {1, 1, 1, 1, 1, 1, 1});   // equals are not larger
-  put(3, {0, 0, 0, 0, 0, 0, 50});  // does not count
+  put(0, {9, 8, 7, 6, 5, 4, 3});   // the right class 4 has the fifth score
+  put(1, {9, 8, 7, 6, 5, 4, 3});   // the right class 5 has the sixth score
+  put(2, {1, 1, 1, 1, 1, 1, 1});   // an equal score is not larger
+  put(3, {0, 0, 0, 0, 0, 0, 50});  // ignored: its target is -100
   const auto targets = HostArray::of<int64_t>({4}, std::vector<int64_t>{4, 5, 6, -100});
   ClassCounts counts(7);
   counts.add(scores, targets);

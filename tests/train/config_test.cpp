@@ -37,7 +37,7 @@ TEST(TrainConfig, RefusesOtherJson) {
   json.erase("seed");
   expect_error(ErrorCode::format, {"seed"}, [&] { train_config_from_json(json, "config.json"); });
   json = to_json(TrainConfig{});
-  json.erase("eval_examples");  // as in runs from before there was such an option
+  json.erase("eval_examples");  // runs from before this option lack it
   EXPECT_EQ(train_config_from_json(json, "config.json"), TrainConfig{});
   json["from_the_future"] = 1;
   expect_error(ErrorCode::format, {"from_the_future", "newer"},
@@ -96,7 +96,7 @@ TEST(TrainConfig, ResumedRunsKeepWhatDecidesTheirNumbers) {
   const auto batch = [](const std::string& field) { return field == "batch_size"; };
   expect_error(ErrorCode::usage, {"--batch-size", "64", "128", "runs/a"},
                [&] { resume_config(stored, given, batch, "runs/a"); });
-  given.batch_size = stored.batch_size;  // the same again is no change
+  given.batch_size = stored.batch_size;  // setting the same value is not a change
   EXPECT_EQ(resume_config(stored, given, batch, "runs/a"), stored);
 }
 

@@ -22,7 +22,7 @@ using testing::expect_error;
 
 constexpr int64_t count = 5, rows = 9, columns = 12;
 
-/// Random pictures; in the second half some grey pixels, and black ones.
+/// Random pictures, in whose second half some pixels are black (even pictures) or grey (odd ones).
 std::vector<Picture> pictures(int64_t channels) {
   std::vector<Picture> all;
   RandomStream random(4, 5, 6);
@@ -52,7 +52,7 @@ std::vector<float> values_of(const Tensor& x) {
 Tensor floats(const std::vector<float>& values) { return Tensor::from(values, {count}); }
 Tensor integers(const std::vector<int64_t>& values) { return Tensor::from(values, {count}); }
 
-/// The batch by one function of a graph, against its pictures by the function of picture and number.
+/// Compares the graph function of a batch with the host's function of each picture and its number.
 void expect_same(int64_t channels, const std::function<Tensor(const Tensor&)>& graph,
                  const std::function<Picture(const Picture&, size_t)>& one, double tolerance = 2e-5) {
   const std::vector<Picture> all = pictures(channels);
@@ -164,7 +164,7 @@ TEST(DeviceAugmentation, ChangesTheShareThatIsAskedFor) {
   EXPECT_NEAR(share("flip=0.3"), 0.3, 0.06);
 }
 
-// With every kind in turn, pictures stay pictures.
+// With each kind of augmentation, pictures keep their range of values.
 TEST(DeviceAugmentation, GivesPicturesOfTheirRange) {
   const Tensor x = batch_of(pictures(3));
   const Normalization as_it_is{.mean = {0}, .stddev = {1}};
@@ -211,9 +211,9 @@ TEST(DeviceAugmentation, MixesAsTheHost) {
 
 class DeviceAugmentationRun : public testing::TrainerTest {};
 
-// In the middle of an epoch, too, a stopped run goes on with the same random numbers.
+// A run that was stopped in the middle of an epoch continues with the same random numbers.
 TEST_F(DeviceAugmentationRun, GoesOnToTheSameNumbers) {
-  config_.deterministic = true;  // no kernel changes meanwhile
+  config_.deterministic = true;  // so kernels do not change meanwhile
   config_.augment = "crop=1,flip=0.1,mixup,cutmix";
   std::vector<Device> devices{{}};
   for (const DeviceInfo& info : testing::gpu_devices()) devices.push_back(info.device);

@@ -1,4 +1,4 @@
-// Which batches fit: planned without running them, and true when they are run.
+// Which batches fit: this is planned without running them, and is true when they run.
 #include "athanor/train/fit.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ class Fit : public ::testing::Test {
 
 TEST_F(Fit, PartsAndComputingAgainTakeLessMemory) {
   StepPlanner resnet = planner();
-  // Kernels, and so their scratch memory, depend on the processor.
+  // Kernels depend on the processor, and their scratch memory does too.
   const int64_t limit = resnet.plan({.batch_size = 96}, 0)->planned_memory_bytes() * 8 / 10;
   const auto bytes = [&](const FitCase& of) { return resnet.plan(of, limit)->planned_memory_bytes(); };
   const int64_t whole = bytes({.batch_size = 128}), half = bytes({.batch_size = 64});
@@ -42,7 +42,7 @@ TEST_F(Fit, PartsAndComputingAgainTakeLessMemory) {
   EXPECT_GT(whole, half);
   EXPECT_LT(bytes({.batch_size = 128, .parts = 8}), whole);
   EXPECT_LE(bytes({.batch_size = 96, .again = true}), limit);
-  EXPECT_EQ(bytes({.batch_size = 128}), whole);  // looking changes nothing
+  EXPECT_EQ(bytes({.batch_size = 128}), whole);  // other plans changed nothing
 }
 
 TEST_F(Fit, FindsTheLargestBatch) {
@@ -64,7 +64,7 @@ TEST_F(Fit, FindsTheLargestBatch) {
   EXPECT_FALSE(Fitter(resnet, 1 << 20).largest({}));
 }
 
-// One of each family: with batch norm over a single value, attention, tokens, pixels.
+// One model of each family: with batch norm over a single value, attention, tokens, pixels.
 TEST_F(Fit, BeginsAtTheFirstBatchThatTheModelTakes) {
   struct Family {
     const char* name;
@@ -102,21 +102,21 @@ TEST_F(Fit, FindsNoBatchLargerThanTheDataset) {
   EXPECT_LE(largest->of.batch_size, 83);
 }
 
-// What is planned is what storage takes: parameters and state, all parts of the batch, gradients so far, the
-// arena; on a GPU the next batch.
+// Storage takes what was planned: parameters and state, all parts of the batch, gradients so far, the arena;
+// on a GPU also the next batch.
 TEST_F(Fit, PlannedMemoryIsWhatARunTakes) {
   struct Step {
     const char* model;
     Shape input;
     int64_t classes;
     FitCase of;
-    bool on_gpu = false;  // too: kernels to compile are few
+    bool on_gpu = false;  // also on a GPU: it has few kernels to compile
   };
   const Shape grey{1, 28, 28}, color{3, 32, 32};
   const std::vector<Step> steps{
       {"cnn", grey, 10, {.batch_size = 512}},
       {"cnn", grey, 10, {.batch_size = 1024, .parts = 2}},
-      {"mlp", grey, 10, {.batch_size = 8192, .parts = 4}, true},  // most of it is the batch
+      {"mlp", grey, 10, {.batch_size = 8192, .parts = 4}, true},  // most of its memory is the batch
       {"mlp", grey, 10, {.batch_size = 4096}, true},
       {"resnet18", color, 10, {.batch_size = 8}},
       {"vit-tiny", color, 10, {.batch_size = 8}},
@@ -133,7 +133,7 @@ TEST_F(Fit, PlannedMemoryIsWhatARunTakes) {
       config_ = default_config(model);
       StepPlanner made = planner(input, classes, device);
       const int64_t planned = made.bytes(*made.plan(of, 0), of);
-      made.run(of, 0);  // without what checking kernels takes
+      made.run(of, 0);  // checks kernels, so that the next run does not
       release_arenas();
       reset_peak_memory(device);
       made.run(of, 0);

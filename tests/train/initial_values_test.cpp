@@ -1,4 +1,4 @@
-// Models with first values from files of PyTorch compute what PyTorch does (make_init_reference.py).
+// Models with initial values from PyTorch's files compute what PyTorch computes (make_init_reference.py).
 #include "athanor/train/initial_values.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using nlohmann::json;
 using testing::expect_error;
 using testing::TempFolder;
 
-/// As noise() of make_init_reference.py.
+/// The same as noise() in make_init_reference.py.
 std::vector<float> noise(int64_t count, uint32_t seed) {
   std::vector<float> values;
   for (int64_t i = 1; i <= count; ++i) {
@@ -35,7 +35,7 @@ std::vector<float> noise(int64_t count, uint32_t seed) {
   return values;
 }
 
-/// The file that PyTorch's model would be saved as.
+/// The file in which PyTorch would save the model.
 SafeTensors file_of(const json& reference) {
   SafeTensors file;
   for (const json& entry : reference.at("tensors")) {
@@ -75,7 +75,7 @@ TEST(InitialValues, GiveWhatPyTorchComputes) {
     load_initial_values(*model, folder / "a.safetensors");
     model->eval();
     auto* second = dynamic_cast<nn::AuxiliaryLogits*>(model.get());
-    if (second != nullptr) {  // in training, and its parts not: by running statistics
+    if (second != nullptr) {  // the model in training mode, but its parts with running statistics
       model->train();
       for (const auto& [name, child] : model->children()) child->eval();
     }
@@ -93,7 +93,7 @@ TEST(InitialValues, GiveWhatPyTorchComputes) {
       for (const float value : noise(2 * shape.size(), 999))
         tokens.push_back(static_cast<int64_t>((value + 1) * 127));
       const auto all = (*model)(Tensor::from(tokens, shape.insert(0, 2))).to_vector<float>();
-      for (size_t text = 0; text < 2; ++text)  // of the last token
+      for (size_t text = 0; text < 2; ++text)  // the output for the last token
         got.insert(got.end(), all.begin() + static_cast<int64_t>(text * 16 + 15) * 256,
                    all.begin() + static_cast<int64_t>(text * 16 + 16) * 256);
     }
@@ -119,7 +119,7 @@ TEST(InitialValues, ABertWithoutAHeadKeepsTheDrawnOne) {
   const std::vector<json> all = references();
   const json& reference = all[all.size() - 2];
   ASSERT_EQ(reference.at("model"), "bert-tiny");
-  SafeTensors file = file_of(reference), headless;  // as BertModel is saved, in an older form
+  SafeTensors file = file_of(reference), headless;  // how BertModel was saved in an older form
   for (auto& [name, array] : file.tensors) {
     if (!name.starts_with("bert.")) continue;
     std::string older = name.substr(5);

@@ -42,7 +42,7 @@ TEST_F(LanguageModelRun, StoppedAnywhereItGoesOnToTheSameNumbers) {
     train("parts", true);
   }
   config_.max_steps = 0;
-  config_.sample = 5;  // may change, and changes no number
+  config_.sample = 5;  // may be changed, and does not change the numbers
   train("parts", true);
   EXPECT_EQ(metrics("parts"), metrics("whole"));
   EXPECT_EQ(summary("parts")["test_loss"], summary("whole")["test_loss"]);
@@ -119,7 +119,7 @@ TEST(Sampling, SeesTheLastTokensOfTheContext) {
   manual_seed(3);
   const auto model = nn::make_model("gpt2-nano", {24}, 50);
   std::vector<int32_t> text{7, 3, 9};
-  const auto next = [&] {  // the whole model on exactly the tokens that it may see
+  const auto next = [&] {  // the whole model, on only the tokens that it may see
     const NoGrad no_history;
     const size_t count = std::min<size_t>(24, text.size());
     const std::vector<int64_t> seen(text.end() - static_cast<std::ptrdiff_t>(count), text.end());

@@ -1,5 +1,5 @@
-// The trainer reads losses late and uploads batches early, so that a device always has the next step. Here on
-// a device of which nothing is known to have ended before it is waited for.
+// The trainer reads losses late and uploads batches early, so that a device always has the next step. The
+// device here reports work as ended only after a wait for it.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,7 +16,7 @@ struct HostSpan {
   double begin, end;
 };
 
-/// The host's spans of a name, in order.
+/// The host's spans with a name, in order.
 std::vector<HostSpan> spans_of(const Trace& trace, const std::string& name) {
   std::vector<HostSpan> spans;
   const auto json = nlohmann::json::parse(trace.json());
@@ -33,7 +33,7 @@ class LateLosses : public testing::TrainerTest {
     testing::FakeDevice& fake = testing::FakeDevice::fresh();
     fake.late = true;
     config_.device = to_string(fake.device());
-    config_.deterministic = true;  // kernels are not timed
+    config_.deterministic = true;  // so kernels are not timed
     config_.epochs = 1;
   }
   ~LateLosses() override { testing::FakeDevice::fresh(); }
@@ -47,7 +47,7 @@ TEST_F(LateLosses, AreReadBehindTwoFurtherSteps) {
   ASSERT_EQ(waits.size(), 10U);
   for (size_t k = 0; k + 2 < steps.size(); ++k) {
     EXPECT_GT(waits[k].begin, steps[k + 2].begin) << k;
-    EXPECT_LT(waits[k].end, steps[k + 2].end) << k;  // and no later
+    EXPECT_LT(waits[k].end, steps[k + 2].end) << k;  // but no later
   }
 }
 

@@ -23,8 +23,8 @@ Curves some_curves(int64_t steps, int64_t steps_in_epoch) {
   return curves;
 }
 
-/// The end of the tag that begins at `from`: the first '>' outside quotes; npos when another tag begins
-/// before.
+/// The end of the tag that starts at `from`: the first '>' outside quotes; npos if another tag starts
+/// before it.
 size_t end_of_tag(const std::string& svg, size_t from) {
   bool quoted = false;
   for (size_t at = from + 1; at < svg.size(); ++at) {
@@ -35,7 +35,7 @@ size_t end_of_tag(const std::string& svg, size_t from) {
   return std::string::npos;
 }
 
-/// Every element is closed, in order; the document is one element; no number is NaN or infinite.
+/// Every element must be closed, in order; the document must be one element; numbers must be finite.
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
   int roots = 0;
@@ -72,7 +72,7 @@ TEST(LossSvg, ShowsASingleStep) {
   expect_well_formed(svg);
   EXPECT_NE(svg.find("step 1: loss 2.300"), std::string::npos);
   EXPECT_NE(svg.find("step 1: accuracy"), std::string::npos);
-  // What a path of a single point draws is nothing.
+  // A path with a single point would draw nothing.
   EXPECT_FALSE(std::regex_search(svg, std::regex(" d=\"M[0-9. ]*\"")));
 }
 

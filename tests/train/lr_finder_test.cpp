@@ -21,7 +21,7 @@ LrSweep sweep_of(const std::function<double(double)>& loss_at_power) {
   return sweep;
 }
 
-// Falls as a logistic curve whose steepest point is at 1e-2, and grows from about 0.3 on.
+// Falls like a logistic curve with its steepest point at 1e-2, and grows from about 0.3 on.
 double falling(double power) {
   return 2.3 - 2 / (1 + std::exp(-4 * (power + 2))) + (power > -0.5 ? 8 * (power + 0.5) * (power + 0.5) : 0);
 }
@@ -33,7 +33,7 @@ TEST(LrFinder, SuggestsATenthOfTheRateAtWhichTheLossGrows) {
   ASSERT_TRUE(sweep.grows);
   EXPECT_DOUBLE_EQ(*sweep.suggested, *sweep.grows / 10);
   EXPECT_NEAR(std::log10(*sweep.grows), -0.3, 0.2);
-  // Noise of a tenth moves it little.
+  // Noise of a tenth changes it little.
   uint32_t state = 1;
   const LrSweep noisy = sweep_of([&](double power) {
     state = state * 1664525 + 1013904223;
@@ -42,7 +42,7 @@ TEST(LrFinder, SuggestsATenthOfTheRateAtWhichTheLossGrows) {
   EXPECT_NEAR(std::log10(noisy.steepest.value()), -2, 0.3);
 }
 
-// The last step's noise is no divergence.
+// Noise in the last step is not divergence.
 TEST(LrFinder, SuggestsTheSteepestWhereTheRangeEndsBeforeTheLossGrows) {
   const LrSweep flat = sweep_of(
       [](double power) { return 2.3 - 2 / (1 + std::exp(-4 * (power + 2))) + (power > 0.9 ? 0.05 : 0.0); });
@@ -87,12 +87,12 @@ TEST_F(LrFinderRun, SweepsAModelAndKeepsNothing) {
   EXPECT_EQ(files, std::vector<std::string>{"data"}) << "no run";
   EXPECT_DOUBLE_EQ(sweep.points.front().lr, 1e-6);
   ASSERT_TRUE(sweep.suggested) << "quadrants are learned in few steps";
-  // A rate near the suggestion learns; the one from which the loss grows is larger.
+  // A rate near the suggestion learns; the rate at which the loss grows is larger.
   EXPECT_LT(*sweep.suggested, sweep.grows.value_or(10));
   config_.lr = sweep.suggested;
   train("a");
   EXPECT_LT(summary("a")["train_loss"], 0.7 * sweep.points.front().loss);
-  // The same options sweep through the same losses.
+  // The same options give the same losses.
   EXPECT_EQ(sweep_learning_rates(config_, [](int64_t, int64_t) {}).points[20].loss, sweep.points[20].loss);
 }
 

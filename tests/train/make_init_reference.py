@@ -153,7 +153,7 @@ def of_pictures(model, name, pixels, shapes=None):
 def inception():
     model = torchvision.models.inception_v3(init_weights=False, num_classes=7)
     shapes = fill(model.eval().state_dict())
-    model.training = True  # and none of its parts: the auxiliary head is computed, with running statistics
+    model.training = True  # the model itself, not its parts: the auxiliary head is computed, with running statistics
     output, auxiliary = model(picture(1, 299))
     return {"model": "inception_v3", "input": [3, 299, 299], "classes": 7, "pictures": 1, "tensors": shapes,
             "output": output.flatten().tolist(), "auxiliary": auxiliary.flatten().tolist()}

@@ -58,7 +58,7 @@ TEST_F(MaskedLanguageModelRun, AMaskOfTheTokenizerIsTaken) {
 
 TEST_F(MaskedLanguageModelRun, LearnsWordPieces) {
   std::string text;
-  for (int i = 0; i < 500; ++i) text += "The lazy brown dog. ";  // in windows at all its places
+  for (int i = 0; i < 500; ++i) text += "The lazy brown dog. ";  // windows start at each of its positions
   write_file_atomically(config_.data, text);
   config_.tokenizer = ATHANOR_SOURCE_DIR "/tests/formats/data/wordpiece_vocab.txt";
   config_.epochs = 2;

@@ -1,4 +1,4 @@
-// Whole runs take no more memory of their device than they may, timing of kernels included.
+// Whole runs keep to the memory limit of their device, even while kernels are timed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ TEST_P(MemoryLimitTest, ARunStaysWithinItsLimitWhileItTunes) {
   EXPECT_LE(peak("tuned"), config_.memory_limit);
 }
 
-// The limit holds for all of the run: with parts of the batch that wait, tests and checkpoints. The error
-// must say what that takes, or the limit that it advises is refused again.
+// The limit holds for the whole run: with waiting parts of the batch, tests and checkpoints. The limit that
+// the error advises must include these, or it would be refused too.
 TEST_P(MemoryLimitTest, TheLeastThatIsAdvisedIsEnough) {
   config_.max_steps = 3;
   config_.deterministic = true;

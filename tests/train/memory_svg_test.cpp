@@ -1,4 +1,4 @@
-// The chart of a step's memory, read back from its rectangles, beside the plan that it shows.
+// The chart of a step's memory, read back from its rectangles and compared with the plan that it shows.
 #include "athanor/train/memory_svg.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ std::vector<Box> boxes_in(const std::string& svg) {
   return boxes;
 }
 
-/// Where the axis of kernels is, and the line of the peak.
+/// The y coordinate of a line: the axis of kernels, or the peak.
 double height_of(const std::string& svg, const char* line) {
   std::smatch found;
   const std::regex path(fmt::format(R"re(<path class="{}" d="M92 ([\d.]+)H880"/>)re", line));
@@ -56,7 +56,7 @@ class MemorySvg : public ::testing::TestWithParam<const char*> {
   std::string svg_;
 };
 
-// To half a pixel: values too flat to be seen are not drawn, and the file is rounded.
+// To half a pixel, because values too flat to be seen are not drawn, and numbers in the file are rounded.
 TEST_P(MemorySvg, ReachesThePeakThatIsPlanned) {
   const auto bytes = [](int64_t value) { return format_bytes(static_cast<uint64_t>(value)); };
   int64_t arena = 0;

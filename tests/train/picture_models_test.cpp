@@ -1,4 +1,4 @@
-// Models of pictures learn, each by its own way of training.
+// Models of pictures learn, each with its own way of training.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace athanor {
 namespace {
 
-/// Pictures of which one quarter is bright: its number is the label.
+/// Pictures with one bright quarter, whose number is the label.
 Batch quarters(int64_t count) {
   Batch batch{HostArray(DType::f32, {count, 1, 8, 8}), HostArray(DType::i64, {count})};
   uint32_t state = 7;
@@ -46,7 +46,7 @@ TEST(ViT, LearnsSmallPictures) {
   EXPECT_GE(right, 30) << "of 32, 8 by guessing";
 }
 
-/// Logits that are parameters, and others beside them.
+/// A model whose logits and auxiliary logits are parameters.
 class TwoHeads : public nn::Module, public nn::AuxiliaryLogits {
  public:
   Tensor forward(const Tensor&) override {
@@ -79,7 +79,7 @@ TEST(AuxiliaryLogits, TheirLossIsAdded) {
   EXPECT_NEAR(classify(model, labels, labels).loss.item(), first, 1e-6) << "not in testing";
 }
 
-/// Pictures of stripes: upright ones of class 1, level ones of class 0.
+/// Pictures of stripes: vertical ones are class 1, horizontal ones class 0.
 Batch stripes(int64_t count, int64_t size) {
   Batch batch{HostArray(DType::f32, {count, 3, size, size}), HostArray(DType::i64, {count})};
   uint32_t state = 7;
@@ -96,8 +96,8 @@ Batch stripes(int64_t count, int64_t size) {
   return batch;
 }
 
-// The last maps of so small pictures are of 1×1, so batch norm divides by the spread of six numbers: the loss
-// of the first steps jumps, and how depends on the rounding of the kernels. With three seeds, each with
+// The last maps of such small pictures are 1×1, so batch norm divides by the spread of six numbers: the loss
+// of the first steps jumps, in a way that depends on the rounding of the kernels. With three seeds, each with
 // different kernels, it always fell to less than a tenth. Each step drops the same values.
 TEST(Inception, Learns) {
   manual_seed(1);

@@ -1,4 +1,4 @@
-// Runs in mixed precision: they learn as in f32, say what they do, and resume to the same bits.
+// Runs in mixed precision: they learn as in f32, report what they do, and resume to the same bits.
 #include <algorithm>
 #include <cmath>
 
@@ -56,7 +56,7 @@ TEST_F(PrecisionTest, LearnsFashionMnistAsInF32) {
   config_.precision = "f32";
   config_.seed = 4;
   train("other-seed");
-  // Other batches and first weights make this much difference by themselves.
+  // A different seed for batches and first weights alone makes this much difference.
   const double noise = std::max(0.02, std::abs(late_loss("other-seed") - late_loss("f32")));
   for (const char* precision : {"bf16", "f16"}) {
     EXPECT_NEAR(late_loss(precision), late_loss("f32"), noise) << precision;
@@ -136,7 +136,7 @@ TEST_F(PrecisionTest, UnknownNamesAreRefused) {
 
 TEST(Precision, SaysWhatItCostsWhereItIsNotAtHome) {
   EXPECT_EQ(require_precision({}, Precision::f32), "");
-  // No CPU kernel multiplies f16 as it is.
+  // No CPU kernel multiplies f16 directly.
   EXPECT_NE(require_precision({}, Precision::f16).find("f16"), std::string::npos);
 }
 

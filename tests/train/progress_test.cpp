@@ -24,7 +24,7 @@ RunFacts facts() {
 TEST(Progress, ShowsWhatIsWaitedForOnATerminal) {
   std::ostringstream out;
   Progress progress(out, {.interactive = true});
-  std::this_thread::sleep_for(std::chrono::milliseconds(110));  // lines are written over that seldom
+  std::this_thread::sleep_for(std::chrono::milliseconds(110));  // a line is not rewritten more often
   progress.waiting("timing kernels", "2 of 4 for conv2d");
   EXPECT_THAT(out.str(), HasSubstr("\r"));
   EXPECT_THAT(out.str(), HasSubstr("timing kernels, 2 of 4 for conv2d"));
@@ -84,7 +84,7 @@ TEST(Progress, ShowsHowFarTuningIs) {
   RunFacts run = facts();
   progress.started(run);
   int64_t number = 0;
-  // What is written after one more step.
+  // Makes one more step, and returns what it printed.
   const auto shown = [&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(110));
     out.str({});
@@ -93,7 +93,7 @@ TEST(Progress, ShowsHowFarTuningIs) {
     progress.stepped(metrics, 0.1);
     return out.str();
   };
-  shown();  // the first one compiles
+  shown();  // the first step compiles
   EXPECT_THAT(shown(), AllOf(HasSubstr("ETA"), Not(HasSubstr("tuning"))));
   progress.tuned({.step = 3, .changes = {}, .state = {.problems = 5, .timed = 2}});
   EXPECT_THAT(shown(), HasSubstr("tuning 2/5"));

@@ -38,7 +38,7 @@ class RegressionRun : public testing::TrainerTest {
   }
 };
 
-/// What the model predicts of the test examples and what is right, unscaled.
+/// The model's predictions for the test examples and the right values, unscaled.
 std::vector<std::pair<double, double>> predictions_of(const Checkpoint& checkpoint, const Task& task) {
   const auto model = restore_model(checkpoint, "a");
   model->eval();
@@ -158,14 +158,14 @@ TEST_F(RegressionRun, WhatMakesNoSenseIsExplained) {
   config_.augment = "mixup";
   expect_error(ErrorCode::usage, {"--augment"}, [&] { train("a"); });
   config_.augment = "none";
-  config_.data = (folder_ / "data").string();  // of classes
+  config_.data = (folder_ / "data").string();  // it has classes
   config_.target.clear();
   config_.task = "classification";
   config_.loss = "l1";
   expect_error(ErrorCode::usage, {"--loss", "--task regression"}, [&] { train("a"); });
 }
 
-// torch.nn.functional.mse_loss, l1_loss and huber_loss of these numbers.
+// The results of torch.nn.functional.mse_loss, l1_loss and huber_loss for these numbers.
 TEST(NumberLoss, IsThatOfPyTorch) {
   const Tensor made = Tensor::from(std::vector<float>{0.5F, -2, 3, 0}, {2, 2}),
                right = Tensor::from(std::vector<float>{0, 0, 0, 1}, {2, 2});

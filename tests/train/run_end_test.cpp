@@ -36,13 +36,13 @@ TEST(RunEnd, TimeAndSpeedDoNotContradict) {
   EXPECT_THAT(text, HasSubstr("49.14 ms a step (median), 2,604 images a second"));
   EXPECT_THAT(text,
               HasSubstr("1m 42s for 100 steps, 1m 37s of it in the first, which chose and compiled kernels"));
-  // Of a run in parts this process knows its own first steps only.
+  // If a run has several parts, this process knows only the first steps of its own.
   EXPECT_THAT(lines_at_end(summary, 90), HasSubstr("1m 42s for 100 steps, over all parts of the run"));
   summary.first_steps_seconds = 0.5;
   EXPECT_THAT(lines_at_end(summary, 0), HasSubstr("1m 42s for 100 steps\n"));
 }
 
-// All but paths and commands, which people copy.
+// Everything is wrapped except paths and commands, which people copy.
 TEST(RunEnd, FitsTheTerminal) {
   Summary summary;
   summary.steps = 100;

@@ -67,7 +67,7 @@ TEST_F(RunOptions, AnAverageIsTestedKeptAndResumed) {
   for (const auto& [name, array] : whole.average)
     EXPECT_EQ(parts.average.at(name).bytes, array.bytes) << name;
   EXPECT_NE(whole.average.at("fc1.weight").bytes, whole.model.at("fc1.weight").bytes);
-  // What was tested is the average, and it is what a restored model computes with.
+  // The average was tested, and a restored model computes with it too.
   const auto model = restore_model(whole, "whole");
   const MetricsSum sum = test_model(*model, {}, Classification(config_), 8, [](int64_t) { return true; });
   EXPECT_NEAR(sum.mean_loss(), summary("whole")["test_loss"], 1e-6);
@@ -118,7 +118,7 @@ TEST_F(RunOptions, FrozenAndAveragedPartsLearnAsTheWhole) {
   expect_alike(parts.average, whole.average);
   for (const auto& [name, value] : before)
     EXPECT_EQ(parts.model.at(name).bytes == value.bytes, name.starts_with("fc1")) << name;
-  // Killed in between, it goes on to the same numbers.
+  // A run that is stopped and resumed has the same numbers.
   config_.max_steps = 4;
   train("again", true);
   config_.max_steps = 0;
@@ -127,10 +127,10 @@ TEST_F(RunOptions, FrozenAndAveragedPartsLearnAsTheWhole) {
   EXPECT_EQ(last("again").average.at("fc2.weight").bytes, parts.average.at("fc2.weight").bytes);
 }
 
-// `offline` has memory of its own. PoCL's is the host's, like that of a GPU in a processor.
+// `offline` has its own memory. PoCL's is the host's, like that of an integrated GPU.
 TEST_F(RunOptions, OffloadingCopiesNothingWhereMemoryIsShared) {
   const CompileOptions usual = compile_options();
-  compile_options().deterministic = true;  // no kernel is timed
+  compile_options().deterministic = true;  // so no kernel is timed
   TrainConfig config = default_config("mlp");
   config.offload = "optimizer";
   const ExampleSpec spec{.input = {1, 28, 28}, .classes = 10, .normalization = {{0}, {1}}};
@@ -210,7 +210,7 @@ TEST_F(RunOptions, PatienceEndsARunAfterItsBestEpoch) {
   EXPECT_EQ(epochs.size(), best + 2);
   for (size_t i = 0; i < epochs.size(); ++i)
     EXPECT_LE(epochs[i]["test_accuracy"], epochs[best - 1]["test_accuracy"]);
-  // The model of that epoch is kept.
+  // The model of the best epoch was kept.
   const auto model = restore_model(read_checkpoint(run_folder("a").best()), "a");
   const MetricsSum sum = test_model(*model, {}, Classification(config_), 8, [](int64_t) { return true; });
   EXPECT_NEAR(sum.mean_loss(), epochs[best - 1]["test_loss"], 1e-6);

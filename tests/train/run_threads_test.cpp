@@ -37,7 +37,7 @@ TEST(FreeCores, TakesTheLeastChangeThatAllLooksWant) {
 TEST(FreeCores, LeavesAThread) {
   FreeCores free(2, 2);
   EXPECT_EQ(free.at_once(64), 1);
-  EXPECT_EQ(free.at_once(0), 1);  // a run that goes on with one thread waits until it may have more
+  EXPECT_EQ(free.at_once(0), 1);  // with one thread, a run waits until it may have more
 }
 
 class RunThreadsTest : public testing::TrainerTest {
@@ -50,7 +50,7 @@ class RunThreadsTest : public testing::TrainerTest {
   ~RunThreadsTest() override { set_cpu_threads(0); }
 };
 
-// The first look comes soon, so that a short run beside a busy program is no slower than a long one.
+// The first look is early, so that a short run next to a busy program is not slower than a long one.
 TEST_F(RunThreadsTest, LooksAtTheMachineBeforeTheFirstStep) {
   if (cpu_threads() == 1) GTEST_SKIP() << "needs two cores";
   const int most = cpu_threads();
@@ -58,7 +58,7 @@ TEST_F(RunThreadsTest, LooksAtTheMachineBeforeTheFirstStep) {
   RunThreads threads(config_, Device{}, 0, 0, [&] { return os::CoreTime{.all = all, .own = 50}; });
   EXPECT_EQ(threads.most(), most);
   std::this_thread::sleep_for(std::chrono::milliseconds(110));
-  all += 1000;  // more than there are cores
+  all += 1000;  // more time than all cores have
   Reporter nobody;
   int settled = 0;
   EXPECT_TRUE(threads.before_step(1, nobody, [&] { ++settled; }));
@@ -91,7 +91,7 @@ TEST_F(RunThreadsTest, LeavesTheNumberAloneWhereItIsAskedForOrKernelsMustNotChan
   EXPECT_FALSE(looks(fixed));
 }
 
-// The steps of a record, made twice, and by a run that stops between two changes and goes on.
+// The recorded steps are repeated twice, and by a run that stops between two changes and is resumed.
 TEST_F(RunThreadsTest, AnotherRunsChangesAreRepeatedToTheBit) {
   if (cpu_threads() == 1) GTEST_SKIP() << "needs two cores";
   config_.deterministic = true;

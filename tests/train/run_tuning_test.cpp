@@ -1,5 +1,5 @@
-// Runs whose kernels change while they go on: on a device whose fastest kernel rounds otherwise, so that a
-// step's numbers tell which kernels it ran.
+// Runs whose kernels change meanwhile, on a device whose fastest kernel rounds differently, so that a
+// step's numbers show which kernels it ran.
 #include "athanor/train/run_tuning.h"
 
 #include <gmock/gmock.h>
@@ -24,9 +24,9 @@ class RunTuningTest : public testing::TuningTest<testing::TrainerTest> {
   void SetUp() override {
     TuningTest::SetUp();
     fake_.timer = [](const std::string& name, int runs) { return runs * (name == "b" ? 1e-3 : 2e-3); };
-    fake_.kind = "gpu";  // compiling takes other cores
+    fake_.kind = "gpu";  // so compiling does not take its cores
     fake_.wrong = "b";
-    fake_.wrong_by = 1e-6F;  // as another order of additions is
+    fake_.wrong_by = 1e-6F;  // as with another order of additions
     config_.device = to_string(fake_.device());
     config_.epochs = 100;
     config_.schedule = "constant";
@@ -40,7 +40,7 @@ class RunTuningTest : public testing::TuningTest<testing::TrainerTest> {
   }
 };
 
-// Copies the run's folder as a process leaves it that is killed some steps after kernels have changed.
+// Copies the run's folder as it would be if the process were killed some steps after a change of kernels.
 class Killed final : public Reporter {
  public:
   Killed(RunFolder run, RunFolder copy) : run_(std::move(run)), copy_(std::move(copy)) {}
@@ -48,7 +48,7 @@ class Killed final : public Reporter {
     if (!facts.changes.empty() && at_ == 0) at_ = facts.step + 3;
   }
   void stepped(const StepMetrics& metrics, double) override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // so that the budget has room in time
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // so that the tuning budget grows in time
     if (metrics.step != at_) return;
     saved_ = read_checkpoint(run_.checkpoint()).state.step;
     std::filesystem::copy(run_.path, copy_.path);
@@ -73,7 +73,7 @@ TEST_F(RunTuningTest, KernelsChangeAtRecordedStepsAndTheRecordGivesTheSameBits) 
   EXPECT_THAT(checkpoint.kernels, ::testing::Contains(::testing::Pair(::testing::_, "b")));
   EXPECT_GT(summary("whole")["tuned"], 0);
 
-  // A run of its own takes what is remembered now.
+  // A run that does not repeat another one takes the kernels remembered now.
   next_process();
   train("other");
   EXPECT_NE(metrics("other"), metrics("whole"));
@@ -88,7 +88,7 @@ TEST_F(RunTuningTest, KernelsChangeAtRecordedStepsAndTheRecordGivesTheSameBits) 
   train("repeated from metrics");
   EXPECT_EQ(metrics("repeated from metrics"), metrics("whole"));
 
-  // A repeated run that stops before all changes have come goes on with them.
+  // A repeated run that stops before the last change makes the missing changes after it is resumed.
   config_.choices = run_folder("whole").path.string();
   config_.max_steps = changes.rbegin()->first - 1;
   next_process();
@@ -99,7 +99,7 @@ TEST_F(RunTuningTest, KernelsChangeAtRecordedStepsAndTheRecordGivesTheSameBits) 
   EXPECT_EQ(metrics("stopped"), metrics("whole"));
   config_.choices.clear();
 
-  // A killed one takes the kernels of the steps that it lost.
+  // A killed run takes the recorded kernels for the steps that it lost.
   ASSERT_GT(reporter.at(), 0);
   EXPECT_LT(reporter.saved(), reporter.at());
   config_.max_steps = reporter.at() - 1;
@@ -109,7 +109,7 @@ TEST_F(RunTuningTest, KernelsChangeAtRecordedStepsAndTheRecordGivesTheSameBits) 
   EXPECT_EQ(whole.substr(0, again.size()), again);
 }
 
-// Whether the change that came with the interrupt is in force or not, the run goes on as its record says.
+// The change that came with the interrupt may be in force or not; the run continues as its record says.
 TEST_F(RunTuningTest, AnInterruptedRunGoesOnWithItsKernels) {
   struct Interrupts : Reporter {
     void tuned(const TuningFacts& facts) override {
@@ -145,7 +145,7 @@ TEST_F(RunTuningTest, ARecordThatDoesNotFitIsRefused) {
   train("a");
   next_process();
   config_.choices = run_folder("a").path.string();
-  fake_.names = {"c", "d"};  // another version's
+  fake_.names = {"c", "d"};  // those of another version
   expect_error(ErrorCode::value, {"has the kernel 'a' for batch_matmul"}, [&] { train("b"); });
   fake_.names = {"a", "b", "c"};
   config_.choices = (folder_ / "data").string();
@@ -185,7 +185,7 @@ TEST_F(RunTuningTest, ResumedRunsKeepTheirKernels) {
   next_process();
   config_.tune = "full";
   config_.max_steps = 5;
-  train("tunes");  // another process finds faster ones
+  train("tunes");  // another process finds faster kernels
   next_process();
   config_.tune = "off";
   config_.max_steps = 20;
@@ -193,7 +193,7 @@ TEST_F(RunTuningTest, ResumedRunsKeepTheirKernels) {
   EXPECT_EQ(metrics("parts"), metrics("whole"));
 }
 
-// The same on devices whose kernels are real: a step takes another candidate than the one before.
+// The same on devices with real kernels: a step takes another candidate than the previous step.
 class RecordsOnDevices : public testing::TrainerTest {
  protected:
   void TearDown() override { reset_evaluation_stats(); }

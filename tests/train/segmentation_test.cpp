@@ -18,7 +18,7 @@ namespace {
 using testing::expect_error;
 namespace fs = std::filesystem;
 
-/// A bright square (class 1) and a dark disc (class 2) on noise; the disc's middle does not count.
+/// A bright square (class 1) and a dark disc (class 2) on noise; the middle of the disc is ignored.
 void write_shapes(const fs::path& folder, int count, uint32_t seed) {
   fs::create_directories(folder / "images");
   fs::create_directories(folder / "masks");
@@ -112,7 +112,7 @@ TEST_F(SegmentationRun, LearnsShapesAndMeasuresIoU) {
 TEST_F(SegmentationRun, StoppedAnywhereItGoesOnToTheSameNumbers) {
   config_.epochs = 1;
   config_.augment = "crop,flip";
-  config_.tune = "off";  // timed kernels may change within a run
+  config_.tune = "off";  // timed kernels could change within a run
   train("whole");
   for (const int64_t stop : {2, 0}) {
     config_.max_steps = stop;

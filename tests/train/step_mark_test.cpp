@@ -1,4 +1,4 @@
-// A step that is left before it changed anything in memory leaves no trace.
+// A step that is abandoned before it changed anything in memory leaves no trace.
 #include "athanor/train/step_mark.h"
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 namespace athanor {
 namespace {
 
-/// All that a step may change: weights, running statistics and their count, an optimizer's state, random
-/// numbers.
+/// Everything that a step may change: weights, running statistics and their count, an optimizer's state,
+/// random numbers.
 class Net : public nn::Module {
  public:
   Tensor forward(const Tensor& x) override {
@@ -59,7 +59,7 @@ void expect_same(const nn::StateDict& a, const nn::StateDict& b) {
 
 class StepMarkTest : public ::testing::Test {
  protected:
-  ~StepMarkTest() override { reset_evaluation_stats(); }  // others count their plans
+  ~StepMarkTest() override { reset_evaluation_stats(); }  // other tests count their plans
 };
 
 TEST_F(StepMarkTest, TakesBackAStepThatWasLeft) {
@@ -70,7 +70,7 @@ TEST_F(StepMarkTest, TakesBackAStepThatWasLeft) {
     for (int i = 1; i <= 4; ++i) losses.push_back(whole.step(i));
     last = whole.state();
   }
-  for (const bool compiled : {false, true}) {  // left while kernels are chosen; left when the plan begins
+  for (const bool compiled : {false, true}) {  // abandoned while kernels are chosen, or when the plan starts
     SCOPED_TRACE(compiled);
     World world;
     StepMark mark(world.net, *world.optimizer);

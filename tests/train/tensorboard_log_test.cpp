@@ -1,4 +1,4 @@
-// Event files of runs, read by a reader that knows nothing of the writer.
+// Event files of runs, read by a reader that shares no code with the writer.
 #include "athanor/train/tensorboard_log.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-/// Tag -> step -> value; texts count as their length.
+/// Tag -> step -> value; a text's value is its length.
 using Scalars = std::map<std::string, std::map<int64_t, double>>;
 
 uint64_t number_at(std::string_view text, size_t bytes) {
@@ -23,7 +23,7 @@ uint64_t number_at(std::string_view text, size_t bytes) {
   return value;
 }
 
-/// CRC-32C bit by bit, masked as TensorFlow does.
+/// CRC-32C bit by bit, masked as in TensorFlow.
 uint32_t masked_checksum(std::string_view text) {
   uint32_t crc = 0xFFFFFFFF;
   for (const char c : text) {
@@ -155,7 +155,7 @@ TEST_F(TensorBoardRun, GoesOnInAnotherFile) {
   EXPECT_TRUE(event_files(run_folder("b")).empty());
 }
 
-// TensorBoard shows no text at all where a byte of it is not UTF-8.
+// TensorBoard shows none of a text if a byte of it is not valid UTF-8.
 TEST_F(TensorBoardRun, TextIsUtf8) {
   train("a");
   TensorBoardLog(run_folder("a")).add_text(1, "a\xF8");

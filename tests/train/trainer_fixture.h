@@ -1,4 +1,4 @@
-// Runs of the trainer on a small dataset that is made up here.
+// Runs of the trainer on a small dataset made up here.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 namespace athanor::testing {
 
-/// 8x8 pictures whose brighter quarter is their class.
+/// 8x8 pictures; the number of the brighter quarter is the class.
 inline void write_pictures(const std::filesystem::path& folder, const std::string& split, int64_t count) {
   HostArray images(DType::u8, {count, 8, 8}), labels(DType::i64, {count});
   uint32_t state = 7;
@@ -31,7 +31,7 @@ inline void write_pictures(const std::filesystem::path& folder, const std::strin
   write_npy(folder / (split + "_labels.npy"), labels);
 }
 
-/// Lines with little news.
+/// Text whose lines differ little.
 inline std::string repeating_text(const std::string& word) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += word + ", " + std::to_string(i % 7) + "\n";
@@ -47,13 +47,13 @@ class TrainerTest : public ::testing::Test {
     config_.model = "mlp";
     config_.data = (folder_ / "data").string();
     config_.epochs = 2;
-    config_.batch_size = 8;  // ten steps an epoch, four pictures left out
+    config_.batch_size = 8;  // ten steps per epoch, with four pictures left out
     config_.threads = 1;
     config_.seed = 3;
     config_.lr = 0.02;
   }
 
-  /// A language model for the text, in windows of 16.
+  /// Uses a language model on the text, in windows of 16.
   void use_text(const std::string& model, const std::string& text) {
     config_ = default_config(model);
     config_.data = (folder_ / "text.txt").string();

@@ -1,5 +1,5 @@
-// Runs on a device that works behind the trainer, which reads losses up to two steps late: files, resuming
-// and errors are as if it waited for each step.
+// Runs on a device that works asynchronously: the trainer reads losses up to two steps late. Files, resuming
+// and errors must be as if it waited for each step.
 #include <cmath>
 #include <csignal>
 #include <set>
@@ -15,12 +15,12 @@
 namespace athanor {
 namespace {
 
-/// Interrupts a run when so many steps were reported.
+/// Interrupts a run after this many reported steps.
 class InterruptAfter final : public Reporter {
  public:
   explicit InterruptAfter(int64_t steps) : steps_(steps) {}
   void stepped(const StepMetrics& metrics, double) override {
-    EXPECT_EQ(metrics.step, ++reported_);  // in order, each once
+    EXPECT_EQ(metrics.step, ++reported_);  // in order, and each once
     if (metrics.step == steps_) request_interrupt(SIGINT);
   }
 
@@ -33,7 +33,7 @@ class TrainerOnAGpu : public testing::TrainerTest {
   void SetUp() override {
     ATHANOR_NEEDS_GPU();
     config_.device = to_string(testing::gpu_devices().front().device);
-    config_.deterministic = true;  // kernels are not timed
+    config_.deterministic = true;  // so kernels are not timed
   }
 };
 
@@ -63,7 +63,7 @@ TEST_F(TrainerOnAGpu, StoppedAnywhereItGoesOnToTheSameNumbers) {
       Trainer trainer(config_, run_folder(name), false, reporter);
       EXPECT_EQ(trainer.run(), RunEnd::interrupted);
       EXPECT_TRUE(trainer.saved());
-      // The steps that were under way are finished too.
+      // Steps in progress are finished too.
       EXPECT_GE(trainer.steps(), stop);
       EXPECT_LE(trainer.steps(), stop + 3);
     }

@@ -59,7 +59,7 @@ TEST_F(TrainerTest, SaysWhatItWaitsFor) {
     std::vector<std::string> said;
   } waits;
   config_.max_steps = 1;
-  clear_plan_cache();  // of other tests
+  clear_plan_cache();  // removes plans of other tests
   Trainer(config_, run_folder("a"), false, waits).run();
   EXPECT_THAT(waits.said, ::testing::Contains(::testing::StartsWith("choosing kernels, step 1 of ")));
 }
@@ -77,7 +77,7 @@ TEST_F(TrainerTest, TestsOnAsManyPicturesAsAreWanted) {
   EXPECT_EQ(tested.last, 12);
   EXPECT_EQ(tested.all, 12);
   config_.eval_examples = 0;
-  config_.max_steps = 3;  // a run may change it when it goes on
+  config_.max_steps = 3;  // a resumed run may change it
   Trainer(config_, run_folder("a"), true, tested).run();
   EXPECT_EQ(tested.last, 20);
 }
@@ -86,7 +86,7 @@ TEST_F(TrainerTest, InitialValuesTakeLittleMoreThanTheirOwnMemory) {
   use_text("gpt2-mini", testing::repeating_text("apples"));
   config_.max_steps = 1;
   config_.batch_size = 1;
-  config_.lora = 2;  // a step that needs little beside the parameters
+  config_.lora = 2;  // a step that needs little memory besides the parameters
   config_.tune = "off";
   ASSERT_EQ(train("a"), RunEnd::finished);
   const auto result = summary("a");
@@ -122,7 +122,7 @@ TEST_F(TrainerTest, CallsBackAndStopsOnRequest) {
   EXPECT_EQ(metrics("a"), metrics("whole"));
 }
 
-/// Learns to give back what it is shown: a task that no option names.
+/// Learns to reproduce its input: a task that is not an option.
 class Autoencoding final : public Task {
  public:
   const ExampleSpec& spec() const override { return spec_; }
@@ -291,7 +291,7 @@ TEST_F(TrainerTest, AnInterruptWhileTestingLosesNoEpoch) {
   EXPECT_EQ(summary("parts")["epoch_metrics"], summary("whole")["epoch_metrics"]);
 }
 
-// A checkpoint with one bit flipped, anywhere, is never taken for a whole one.
+// A checkpoint with a flipped bit, wherever it is, is never accepted.
 TEST_F(TrainerTest, ADamagedCheckpointIsRefused) {
   config_.max_steps = 2;
   config_.optimizer = "adam";
@@ -315,7 +315,7 @@ TEST_F(TrainerTest, ADamagedCheckpointIsRefused) {
   for (size_t bit = 0; bit < 8 * header.data_offset; bit += 3) expect_found(bit);
   for (size_t bit = 8 * header.data_offset; bit < 8 * data.size(); bit += 80'021) expect_found(bit);
   EXPECT_GT(of_the_optimizer, 50U);
-  // And so by those who use it: the file, not only what is in memory.
+  // Reading the damaged file, not only the bytes in memory, fails too.
   flip(8 * header.data_offset + 12'345);
   write_file_atomically(path, {Bytes(data)});
   expect_error(ErrorCode::format, {path.string(), "the tensor is damaged"}, [&] { read_checkpoint(path); });
@@ -323,8 +323,8 @@ TEST_F(TrainerTest, ADamagedCheckpointIsRefused) {
   expect_error(ErrorCode::format, {path.string(), "the tensor is damaged"}, [&] { train("a", true); });
 }
 
-// Left while its kernels are chosen, a step is as if it had never been begun: the numbers go on as those of a
-// run that nobody stopped. The resnet has everything that a step changes: parameters, momentum, running
+// A step that is abandoned while its kernels are chosen has no effect: the numbers continue like those of a
+// run without an interruption. The resnet has everything that a step changes: parameters, momentum, running
 // statistics.
 TEST_F(TrainerTest, AStepThatIsGivenUpIsTakenBack) {
   config_.model = "resnet18";
@@ -336,7 +336,7 @@ TEST_F(TrainerTest, AStepThatIsGivenUpIsTakenBack) {
   struct StopInStep : Reporter {
     void stepped(const StepMetrics& metrics, double) override {
       if (metrics.step != 3) return;
-      clear_plan_cache();  // so that the next step is compiled anew, and left there
+      clear_plan_cache();  // so that the next step is compiled anew, and abandoned then
       stop = true;
     }
     std::atomic<bool> stop = false;
@@ -408,7 +408,7 @@ TEST_F(TrainerTest, ADiskTooFullForACheckpointIsSaidAtTheStart) {
   expect_error(ErrorCode::io, {"too full", "free"},
                [&] { run_folder("none/b").check_space(uint64_t{1} << 60); });
   expect_error(ErrorCode::io, {"too full", "free"}, [&] { run_folder("a").check_space(uint64_t{1} << 60); });
-  // One fits and two do not: enough for a run that has one already.
+  // There is room for one checkpoint but not for two, which is enough for a run that already has one.
   const uint64_t most = std::filesystem::space(run_folder("a").path).available / 4 * 3;
   expect_error(ErrorCode::io, {"checkpoints need", "free"}, [&] { run_folder("a").check_space(most); });
   write_file_atomically(run_folder("a").checkpoint(), "");

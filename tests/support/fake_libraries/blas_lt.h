@@ -1,9 +1,9 @@
-// cuBLASLt's or hipBLASLt's functions, as their documentation describes them, for products on the host. Each
-// argument is checked. The two libraries differ in names and numbers:
+// The functions of cuBLASLt or hipBLASLt, as described in their documentation, for products on the host.
+// Every argument is checked. The two libraries have different names and numbers:
 //
 //   struct Numbers { none, transpose, f32, tf32, f64; description, layout and preference attributes; ...}
 //
-// $ATHANOR_FAKE_BLAS_LT: "refuses" makes no handle; "wrong" adds 1 to results; "fails" when it multiplies.
+// $ATHANOR_FAKE_BLAS_LT: "refuses": makes no handle; "wrong": adds 1 to results; "fails": when it multiplies.
 #pragma once
 #include <map>
 
@@ -34,7 +34,7 @@ struct LtPreference {
   uint64_t workspace = 0;
   uint32_t reductions = 0, alignment[4] = {256, 256, 256, 256};
 };
-/// The first bytes of an algorithm.
+/// The first bytes of an algorithm's structure.
 struct LtAlgorithm {
   uint32_t magic = 0, number = 0;
   uint64_t workspace = 0;
@@ -98,7 +98,7 @@ class BlasLt {
     return refuse("an unknown attribute of a preference", n_.invalid);
   }
 
-  /// One algorithm without scratch memory and one with, if that is allowed.
+  /// Finds one algorithm without scratch memory, and one with it if that is allowed.
   int find(void* handle, void* description, void* a, void* b, void* c, void* d, void* preference, int most,
            void* results, int* count) const {
     Product product{};
@@ -151,7 +151,7 @@ class BlasLt {
     if (bias) parts.push_back({what.bias, static_cast<size_t>(p.m) * size_of_type(what.bias_type), false});
     if (way.workspace > 0) parts.push_back({workspace, way.workspace, true});
     return on_stream(n_.driver, stream, parts, [p, bias, way](const std::vector<std::byte*>& memory) {
-      if (way.workspace > 0) std::memset(memory.back(), 0xff, way.workspace);  // it may hold anything then
+      if (way.workspace > 0) std::memset(memory.back(), 0xff, way.workspace);  // it may have any content
       multiply_on_host(p, memory, bias);
     });
   }

@@ -1,4 +1,4 @@
-// What the libraries of convolutions that stand in for cuDNN and MIOpen share.
+// The common part of the libraries of convolutions that take the place of cuDNN and MIOpen.
 #pragma once
 #include <array>
 
@@ -7,7 +7,7 @@
 namespace fake {
 
 struct Tensor {
-  int type = -1;  // as cudaDataType
+  int type = -1;  // as in cudaDataType
   std::array<int64_t, 4> extents{}, strides{};
   bool is_right() const {
     for (int i = 0; i < 4; ++i)
@@ -39,7 +39,7 @@ struct Convolution {
   int compute = -1, math = -1;
   bool deterministic = false;
 
-  /// Whether the tensors belong together.
+  /// Whether the tensors' sizes fit each other.
   bool fits(const Tensor& x, const Tensor& w, const Tensor& y) const {
     if (!x.is_right() || !w.is_right() || !y.is_right() || x.type != w.type || x.type != y.type) return false;
     if (x.extents[0] != y.extents[0] || x.extents[1] != w.extents[1] * groups ||
@@ -52,7 +52,7 @@ struct Convolution {
     return true;
   }
 
-  /// Calls f(place in x, place in w, place in y) for each product.
+  /// Calls f(index in x, index in w, index in y) for each product.
   template <class F>
   void for_each_product(const Tensor& x, const Tensor& w, const Tensor& y, const F& f) const {
     const int64_t inner = w.extents[1], outer = w.extents[0] / groups;
@@ -73,7 +73,7 @@ struct Convolution {
 
 enum class Direction { forward, images, weights };
 
-/// Computes one tensor from the others, of memory {x, w, y}.
+/// Computes one tensor from the others.
 inline void convolve(const Convolution& conv, Direction direction, const Tensor& x, const Tensor& w,
                      const Tensor& y, std::byte* x_data, std::byte* w_data, std::byte* y_data, bool tf32) {
   const Tensor& result = direction == Direction::forward ? y : direction == Direction::images ? x : w;
@@ -87,7 +87,7 @@ inline void convolve(const Convolution& conv, Direction direction, const Tensor&
     if (direction == Direction::images) sums[i] += at(y_data, k) * at(w_data, j);
     if (direction == Direction::weights) sums[j] += at(x_data, i) * at(y_data, k);
   });
-  // Only elements: between them there may be others' memory.
+  // Writes only elements: the bytes between them may belong to others.
   for (int64_t a = 0; a < result.extents[0]; ++a)
     for (int64_t b = 0; b < result.extents[1]; ++b)
       for (int64_t c = 0; c < result.extents[2]; ++c)
@@ -95,7 +95,7 @@ inline void convolve(const Convolution& conv, Direction direction, const Tensor&
           store(to, result.type, result.at(a, b, c, d), sums[static_cast<size_t>(result.at(a, b, c, d))]);
 }
 
-/// The work of a kernel, with scratch memory that it may use as it likes.
+/// Runs a convolution, with scratch memory that it may overwrite.
 inline int run_convolution(const char* driver, void* stream, const Convolution& conv, Direction direction,
                            const Tensor& x, const void* x_data, const Tensor& w, const void* w_data,
                            const Tensor& y, const void* y_data, void* workspace, size_t workspace_bytes,

@@ -1,4 +1,4 @@
-// A libcublasLt.so: see blas_lt.h. $ATHANOR_FAKE_BLAS_LT_VERSION: what it says it is.
+// A libcublasLt.so: see blas_lt.h. $ATHANOR_FAKE_BLAS_LT_VERSION: the version that it reports.
 #include "blas_lt.h"
 
 namespace {

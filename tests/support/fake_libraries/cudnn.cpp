@@ -1,12 +1,12 @@
-// A libcudnn.so with the functions of convolutions, on the host. Each argument is checked.
-// $ATHANOR_FAKE_CUDNN: "refuses" makes no handle; with "large" algorithm 2 needs 300 MiB.
-// $ATHANOR_FAKE_CUDNN_VERSION: what it says it is.
+// A libcudnn.so with the functions for convolutions, on the host. Every argument is checked.
+// $ATHANOR_FAKE_CUDNN: "refuses": makes no handle; "large": algorithm 2 needs 300 MiB.
+// $ATHANOR_FAKE_CUDNN_VERSION: the version that it reports.
 #include "conv.h"
 
 namespace {
 
 constexpr int bad = 2000, unsupported = 3000;
-constexpr size_t scratch = 1000;  // of algorithm 1
+constexpr size_t scratch = 1000;  // for algorithm 1
 
 struct Handle {
   void* stream = nullptr;
@@ -25,7 +25,7 @@ int type_of(int type) {
   return type == bf16 ? fake::r_16bf : type >= 0 && type <= 2 ? type : -1;
 }
 
-/// 0, or why this is no convolution that it knows.
+/// 0, or the error code if this is not a convolution that it supports.
 int look(const fake::Tensor& x, const fake::Tensor& w, const fake::Tensor& y, const fake::Convolution& conv) {
   if (!conv.fits(x, w, y)) return fake::refuse("tensors do not fit", bad);
   if (!w.dense()) return fake::refuse("weights are not dense", bad);
@@ -37,7 +37,7 @@ int look(const fake::Tensor& x, const fake::Tensor& w, const fake::Tensor& y, co
              : fake::refuse("an arithmetic", bad);
 }
 
-/// 1 with scratch memory; 0, which is not deterministic; 6, which does not know the problem; 2 without.
+/// Algorithms: 1 with scratch memory; 0, not deterministic; 6, which lacks this problem; 2 without scratch.
 int choose(int most, int* count, void* results) {
   const Found all[] = {{1, 0, 1, scratch, 1, 0, {}},
                        {0, 0, 2, 0, 0, 0, {}},

@@ -1,6 +1,6 @@
-// What libraries of kernels that stand in for the vendors' share: doing a kernel's work on the host, on a
-// stream of the memory that it is in. That is the host's own memory (tests/support/host_driver.h), or a
-// virtual GPU's, whose addresses the host cannot read: data is copied there and back, in the order of the
+// The common part of the libraries that take the place of the vendors': they do a kernel's work on the host,
+// in a stream of the memory's device. That is the host's own memory (tests/support/host_driver.h), or a
+// virtual GPU's, whose addresses the host cannot read: data is copied to the host and back, in the order of
 // stream.
 #pragma once
 #include <dlfcn.h>
@@ -18,16 +18,16 @@
 
 namespace fake {
 
-/// A stream of host memory begins with this number.
+/// The first number of a stream of host memory.
 constexpr uint64_t host_stream = 0x4154484e4f525354;
 
 struct Part {
   const void* address;
   size_t bytes;
-  bool written;  // as well as read
+  bool written;  // in addition to being read
 };
 
-/// What goes on when a stream reaches the work: memory of the parts, in their order.
+/// Called when the stream reaches the work, with the memory of the parts, in order.
 using Work = std::function<void(const std::vector<std::byte*>&)>;
 
 struct Job {
@@ -67,7 +67,7 @@ inline int on_stream(const char* driver, void* stream, const std::vector<Part>& 
   using Pin = int(void**, size_t, unsigned);
   auto* const pin = driver_function<Pin>(driver, cuda ? "cuMemHostAlloc" : "hipHostMalloc");
   if (down == nullptr || up == nullptr || call == nullptr || pin == nullptr) return 1;
-  // Kept for as long as the process lives: a captured stream may run again.
+  // Never freed, because a captured stream may run again.
   auto* const job = new Job;
   job->work = std::move(work);
   int code = 0;
@@ -87,7 +87,7 @@ inline int on_stream(const char* driver, void* stream, const std::vector<Part>& 
   return code;
 }
 
-/// Numbers in memory, by cudaDataType and hipDataType.
+/// The types of numbers in memory, as in cudaDataType and hipDataType.
 enum : int { r_32f = 0, r_64f = 1, r_16f = 2, r_16bf = 14 };
 inline size_t size_of_type(int type) { return type == r_64f ? 8 : type == r_32f ? 4 : 2; }
 
@@ -111,11 +111,11 @@ inline void store(std::byte* memory, int type, int64_t index, double value) {
   uint32_t bits = 0;
   const auto narrow = static_cast<float>(value);
   std::memcpy(&bits, &narrow, 4);
-  bits += 0x7fff + (bits >> 16U & 1);  // to the nearest, ties to even
+  bits += 0x7fff + (bits >> 16U & 1);  // rounded to nearest, ties to even
   write(static_cast<uint16_t>(bits >> 16U));
 }
 
-/// Column-major matrices, one after the other.
+/// Column-major matrices, consecutive in memory.
 struct Matrix {
   int type = r_32f;
   int64_t rows = 0, columns = 0, leading = 0, batch = 0;
@@ -128,7 +128,7 @@ struct Matrix {
   }
 };
 
-/// Whether factors lose what tf32 does not hold.
+/// Rounds a factor to tf32 if `tf32`.
 inline double rounded(double value, bool tf32) {
   if (!tf32) return value;
   int exponent = 0;
@@ -143,7 +143,7 @@ struct Product {
   int bias_type;
 };
 
-/// Of memory {a, b, c, bias (if there is one)}.
+/// Multiplies. `memory`: {a, b, c, bias (if there is one)}.
 inline void multiply(const Product& p, const std::vector<std::byte*>& memory, bool bias) {
   for (int64_t i = 0; i < p.count; ++i)
     for (int64_t row = 0; row < p.m; ++row)
@@ -160,14 +160,14 @@ inline void multiply(const Product& p, const std::vector<std::byte*>& memory, bo
       }
 }
 
-/// "" or what $NAME says.
+/// The value of $NAME, or "".
 inline const char* setting(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 inline bool behaves(const char* name, const char* how) { return std::strcmp(setting(name), how) == 0; }
 
-/// A use that the library's documentation forbids: said, and refused with this code.
+/// Reports a use that the library's documentation forbids. Returns this error code.
 inline int refuse(const char* what, int code) {
   std::fprintf(stderr, "fake library: %s\n", what);
   return code;

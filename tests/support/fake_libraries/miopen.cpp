@@ -1,5 +1,5 @@
 // A libMIOpen.so with the functions of convolutions in immediate mode, on the host. Each argument is checked.
-// A solution must be compiled before it runs. $ATHANOR_FAKE_MIOPEN: "refuses" makes no handle.
+// A solution must be compiled before it runs. $ATHANOR_FAKE_MIOPEN: "refuses": makes no handle.
 #include <set>
 
 #include "conv.h"
@@ -7,7 +7,7 @@
 namespace {
 
 constexpr int bad = 3, unknown = 7;
-constexpr size_t scratch = 1000;  // of solution 85
+constexpr size_t scratch = 1000;  // for solution 85
 
 struct Handle {
   void* stream = nullptr;
@@ -34,7 +34,7 @@ int look(void* x, void* w, void* y, void* made) {
 }
 
 int solutions(size_t most, size_t* count, void* found) {
-  // The slower one first: the caller sorts.
+  // The slower one comes first, because the caller must sort them.
   const Solution all[] = {{2, 0, 11, 0}, {1, scratch, 85, 3}};
   *count = std::min<size_t>(most, 2);
   std::memcpy(found, all, *count * sizeof(Solution));

@@ -1,5 +1,5 @@
 // A librocblas.so with gemm_strided_batched_ex, on the host. Each argument is checked. $ATHANOR_FAKE_ROCBLAS:
-// "refuses" makes no handle.
+// "refuses": makes no handle.
 #include "fake_gpu.h"
 
 namespace {
@@ -10,7 +10,7 @@ constexpr size_t scratch = 1000;
 struct Handle {
   void *stream = nullptr, *workspace = nullptr;
   size_t bytes = 0;
-  bool asked = false, atomics = true;  // asked: how much memory it needs
+  bool asked = false, atomics = true;  // asked: only the needed memory is asked for
 };
 
 int type_of(int type) {
