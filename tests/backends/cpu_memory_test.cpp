@@ -45,7 +45,7 @@ TEST(CpuMemory, ABlockIsUsedAgainInItsSize) {
   EXPECT_NE(other->address(), address);
 }
 
-// Thus storage and kept blocks together never take more than the storage alone took before.
+// Old blocks are freed for a new size, so storage and kept blocks never take more than storage once took.
 TEST(CpuMemory, KeptBlocksMakeWayForANewSize) {
   if (!os::resident()) GTEST_SKIP() << "this system does not say what a process has in RAM";
   cpu::release_kept_memory();

@@ -1,4 +1,4 @@
-// Uploads through pinned memory: their pieces, the order of these, and the memory beside them.
+// Uploads through pinned memory: their pieces, in order, and the memory around them.
 #include <numeric>
 
 #include "athanor/backends/gpu/backend.h"

@@ -104,7 +104,7 @@ TEST_F(FirstUse, ExplainPlansWhatTheMachineCannotHold) {
   setrlimit(RLIMIT_AS, &before);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json plan = json::parse(outcome.out);
-  // Temporaries grow with the batch, parameters do not: the expected memory is scaled from 1,000.
+  // Temporaries grow with the batch, parameters do not: the expected memory is scaled from a batch of 1,000.
   const json small = json::parse(run({"explain", "--model", "cnn", "--device", "cpu", "--batch-size", "1000",
                                       "--deterministic", "--json"})
                                      .out);

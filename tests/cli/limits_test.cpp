@@ -132,7 +132,7 @@ TEST_F(Limits, OfMemoryCountInWhatIsFree) {
 }
 
 #ifdef ATHANOR_OPENCL_FAULTS
-// PoCL ends the program if it cannot start its threads, and LLVM removes the handler that would say why.
+// PoCL ends the program if it cannot start its threads, and LLVM removes what would report the reason.
 TEST_F(Limits, OfMemoryLeaveOutDriversThatEndTheProgram) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take terabytes of addresses";

@@ -1,4 +1,4 @@
-// Optimizer state in the host's memory: the plan copies it to the device and back, late and beside kernels.
+// Optimizer state in the host's memory: the plan copies it to the device and back, late and as kernels run.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -270,7 +270,7 @@ TEST(Commands, TakeNoHostileValue) {
   EXPECT_GT(given, 100U) << "the harmless ones (root, a=b as a variable's value) should have been given";
 }
 
-// Commands may contain values that they quote, but only our own path for a path's placeholder.
+// A placeholder for a path accepts only a path of ours.
 TEST(Commands, NameOnlyFoldersOfOurs) {
   const UnpackedMachine machine(ada());
   const Facts facts(*machine);

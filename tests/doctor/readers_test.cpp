@@ -324,7 +324,7 @@ TEST(Acs, IsFoundAmongTheExtendedCapabilities) {
   EXPECT_FALSE(parse_acs(config_space(4096, off)).redirects());
   EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x00010001}})).state, State::absent);
   EXPECT_EQ(parse_acs(config_space(4096, {})).state, State::absent);  // no extended capabilities
-  for (const size_t bytes : {0, 64, 256, 259, 260, 0x14c})            // cut off, as for users other than root
+  for (const size_t bytes : {0, 64, 256, 259, 260, 0x14c})            // what users may read, or cut off
     EXPECT_EQ(parse_acs(config_space(4096, words).substr(0, bytes)).state, State::unreadable) << bytes;
   EXPECT_EQ(parse_acs(std::string(4096, '\xff')).state, State::unreadable);  // the port no longer answers
   EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x10010001}})).state, State::unreadable);  // a cycle

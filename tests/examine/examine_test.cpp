@@ -119,7 +119,7 @@ TEST(Examine, AsksEveryKernelOfGpus) {
         any = any || (op->reference && op->prim != Prim::input &&
                       has_gpu_kernel({op, op->cases[i], dtype, i * 1000}));
     kernels += any;
-    // Ops such as cumsum are examined as a loop, as products and as a kernel.
+    // cumsum is examined as a loop, as products and as a kernel of its own.
     EXPECT_TRUE(!any || asked.contains(op->name)) << op->name;
   }
   EXPECT_GT(kernels, 25U);

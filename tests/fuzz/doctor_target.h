@@ -1,6 +1,6 @@
 // The entry point of doctor's fuzzer: readers of a machine's files, chosen by the first byte. They accept any
 // text. Those of data files may throw Error(format), and nothing else. tests/doctor/fuzz_replay_test.cpp runs
-// it on the corpus.
+// them on the corpus.
 #pragma once
 #include <span>
 #include <string>

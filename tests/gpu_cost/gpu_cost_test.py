@@ -18,7 +18,7 @@ from gpu_cost.instruction import Program  # noqa: E402
 
 
 def listing(*rows):
-    """What nvdisasm -hex prints of (text, stall, write barrier, barriers waited for) or a label."""
+    """The output of nvdisasm -hex for (text, stall, write barrier, barriers waited for) or a label."""
     lines = [".text.hand:"]
     for number, row in enumerate(rows):
         if isinstance(row, str):
@@ -176,7 +176,7 @@ class Amd(unittest.TestCase):
         self.assertEqual(machine.registers["v2"][:3], [5, 6, 6])
 
     def test_conditions_of_scalars(self):
-        """Each instruction after a comparison that holds: what SCC is then, or None where that is not worked out."""
+        """Each instruction after a comparison that holds: the value of SCC then, or None if it is not worked out."""
         for line, scc in (("s_add_nc_u64 s[6:7], s[4:5], 0", 1), ("s_sub_nc_u64 s[6:7], s[4:5], 0", 1), ("s_mul_u64 s[6:7], s[4:5], 0", 1),
                           ("s_mul_i32 s6, s4, 0", 1), ("s_mov_b32 s6, 0", 1), ("s_mov_b64 s[6:7], 0", 1), ("s_and_b64 s[6:7], s[4:5], 0", 0),
                           ("s_lshr_b32 s6, s4, 31", 0), ("s_min_i32 s6, s4, 9", 1), ("s_min_i32 s6, s4, -9", 0), ("s_max_u32 s6, s4, 9", 0),

@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 
 class BasicBlock(nn.Module):
-    """As torchvision's."""
+    """Same as torchvision's."""
 
     def __init__(self, inputs, outputs, stride):
         super().__init__()
@@ -22,7 +22,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """As torchvision's."""
+    """Same as torchvision's."""
 
     def __init__(self, inputs, width, stride):
         super().__init__()

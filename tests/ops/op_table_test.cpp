@@ -78,7 +78,7 @@ class OpTable : public ::testing::TestWithParam<OpOnDevice> {
   std::vector<Device> devices_;
 };
 
-/// GPUs run all cases of an op only if its plan has at most this many steps, because each is compiled.
+/// GPUs run all cases of an op only if its plan has at most this many steps: each needs a kernel to compile.
 constexpr size_t most_steps = 4;
 constexpr const char* all_passes = "dedicated,epilogue,simplify,layout,fuse,inplace,join,tune";
 

@@ -1,4 +1,4 @@
-// A tensor without a value is never taken for a number: each op and each method reports which tensor it is,
+// A tensor without a value is never taken for a number: each op and method reports which tensor it is, and
 // where.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// An OpenCL library that fails on purpose, for tests: it is loaded in place of the real one, which it calls
-// (ATHANOR_OPENCL_LIBRARY). ATHANOR_FAULT lists the faults, separated by ';':
+// An OpenCL library that fails on purpose, for tests: ATHANOR_OPENCL_LIBRARY loads it in place of the real
+// one, which it calls. ATHANOR_FAULT lists the faults, separated by ';':
 //   alloc:BYTES   buffers cannot take more than BYTES in all
 //   build         nothing compiles
 //   behind        building in a background thread (with low priority) prints a line and never returns

@@ -3,7 +3,7 @@
 //
 //   struct Numbers { none, transpose, f32, tf32, f64; description, layout and preference attributes; ...}
 //
-// $ATHANOR_FAKE_BLAS_LT: "refuses": makes no handle; "wrong": adds 1 to results; "fails": when it multiplies.
+// $ATHANOR_FAKE_BLAS_LT: "refuses": makes no handle; "wrong": adds 1 to results; "fails": cannot multiply.
 #pragma once
 #include <map>
 

@@ -1,6 +1,6 @@
 // The common part of the libraries that take the place of the vendors': they do a kernel's work on the host,
-// in a stream of the memory's device. That is the host's own memory (tests/support/host_driver.h), or a
-// virtual GPU's, whose addresses the host cannot read: data is copied to the host and back, in the order of
+// in a stream of the memory's device. The memory is the host's own (tests/support/host_driver.h), or a
+// virtual GPU's, which the host cannot read: data is copied to the host and back, in the order of the
 // stream.
 #pragma once
 #include <dlfcn.h>
