@@ -139,10 +139,10 @@ TEST(GpuGridSample, OtherTypesAndStrides) {
   check_sampling("linear", "zeros", false, DType::f32, {1, 2, 22, 110});
 }
 
-void check_sparse(const std::vector<double>& starts, DType dtype, const Ints& strides = {}) {
+void check_sparse(const std::vector<double>& starts, DType dtype, const Ints& strides = {}, int64_t n = 3) {
   const double tolerance = dtype == DType::f32 ? 1e-5 : 4 * tolerance_of(dtype);
   const auto rows = static_cast<int64_t>(starts.size()) - 1;
-  constexpr int64_t elements = 11, columns = 7, n = 3;
+  constexpr int64_t elements = 11, columns = 7;
   std::vector<double> where;
   for (int64_t e = 0; e < elements; ++e) where.push_back(static_cast<double>(e * 5 % columns));
   const TestOperand begin = make_value(DType::i64, {rows + 1}, starts),
@@ -161,6 +161,7 @@ TEST(GpuSparse, EmptyRowsAndStartsThatDoNotAscend) {
   check_sparse({0, 2, 2, 7, 11, 11}, DType::f32);
   check_sparse({0, 9, 4, 2, 7, 11}, DType::f32);
   check_sparse({0, 11}, DType::f32);
+  check_sparse({0, 4, 4, 4, 2, -3, 20, 11}, DType::f32, {}, 70);  // more columns than items share a row
   check_sparse({0, 3, 5, 11}, DType::f32, {1, 7});
   for (const DType dtype : {DType::f16, DType::bf16, DType::f64}) check_sparse({0, 2, 2, 7, 11, 11}, dtype);
 }

@@ -26,12 +26,21 @@ class Rows {
     if (!std::ranges::is_sorted(bounds_)) std::ranges::sort(bounds_);
   }
 
-  /// Calls f(row, element, column) for the elements of rows [begin, end).
-  template <class F>
-  void each(int64_t begin, int64_t end, F f) const {
-    for (int64_t row = begin; row < end; ++row)
-      for (int64_t e = bounds_[static_cast<size_t>(row)]; e < bounds_[static_cast<size_t>(row) + 1]; ++e)
+  int64_t begin(int64_t row) const { return bounds_[static_cast<size_t>(row)]; }
+
+  /// Calls f(row, element, column) for the elements of rows [first, end). f uses `count` numbers of a row of
+  /// `matrix`, the one of the column; rows of later elements are fetched, as no processor foresees them.
+  template <class T, class F>
+  void each(int64_t first, int64_t end, const T* matrix, int64_t count, F f) const {
+    constexpr int64_t ahead = 12, line = 64 / sizeof(T), most_lines = 8;
+    const int64_t fetched = std::min(count, most_lines * line);
+    for (int64_t row = first; row < end; ++row)
+      for (int64_t e = begin(row); e < begin(row + 1); ++e) {
+        if (e + ahead < s_.elements)
+          if (const int64_t later = column_[e + ahead]; later >= 0 && later < s_.columns)
+            for (int64_t i = 0; i < fetched; i += line) __builtin_prefetch(matrix + later * s_.n + i);
         f(row, e, checked_index(column_[e], s_.columns, "csr_matmul"));
+      }
   }
 
  private:
@@ -45,10 +54,17 @@ void multiply(const Sparse& s, const int64_t* starts, const int64_t* columns, co
               T* y) {
   const Rows rows(s, starts, columns);
   parallel_for(s.rows, (s.elements + s.rows) * s.n, [&](int64_t begin, int64_t end, int) {
-    std::fill(y + begin * s.n, y + end * s.n, T{0});
-    rows.each(begin, end, [&](int64_t row, int64_t e, int64_t column) {
-      tap_kernels<T>().add(values[e], dense + column * s.n, s.n, y + row * s.n);
-    });
+    std::vector<const T*> terms;  // rows of the dense matrix, whose sum is kept in registers
+    for (int64_t row = begin; row < end; ++row) {
+      terms.clear();
+      rows.each(row, row + 1, dense, s.n,
+                [&](int64_t, int64_t, int64_t column) { terms.push_back(dense + column * s.n); });
+      if (terms.empty())
+        std::fill_n(y + row * s.n, s.n, T{0});
+      else
+        tap_kernels<T>().combine(terms.data(), values + rows.begin(row), std::ssize(terms), s.n,
+                                 y + row * s.n);
+    }
   });
 }
 
@@ -58,7 +74,7 @@ void values_grad(const Sparse& s, const int64_t* starts, const int64_t* columns,
   const Rows rows(s, starts, columns);
   if (s.rows == 0) std::fill_n(dvalues, s.elements, T{0});
   parallel_for(s.rows, s.elements * s.n, [&](int64_t begin, int64_t end, int) {
-    rows.each(begin, end, [&](int64_t row, int64_t e, int64_t column) {
+    rows.each(begin, end, dense, s.n, [&](int64_t row, int64_t e, int64_t column) {
       dvalues[e] = tap_kernels<T>().dot(dy + row * s.n, dense + column * s.n, s.n);
     });
   });
@@ -72,7 +88,7 @@ void dense_grad(const Sparse& s, const int64_t* starts, const int64_t* columns, 
   for_each_column_chunk(
       1, s.elements + s.columns, s.n, 1024, [&](int64_t, int64_t first, int64_t count, int) {
         for (int64_t i = 0; i < s.columns; ++i) std::fill_n(ddense + i * s.n + first, count, T{0});
-        rows.each(0, s.rows, [&](int64_t row, int64_t e, int64_t column) {
+        rows.each(0, s.rows, ddense + first, count, [&](int64_t row, int64_t e, int64_t column) {
           tap_kernels<T>().add(values[e], dy + row * s.n + first, count, ddense + column * s.n + first);
         });
       });

@@ -55,15 +55,28 @@ void correlate(const float* x, const int32_t* index, const float* dy, int64_t ta
     for (int64_t t = 0; t < taps; ++t) sums[t * stride + i] += dy[i] * x[index[t * stride + i]];
 }
 
-void combine(const float* const* x, const float* weight, int64_t rows, int64_t count, float* y) {
+// combine() for `vectors` neighbouring vectors, whose sums stay in registers.
+template <int vectors>
+void combine_vectors(const float* const* x, const float* weight, int64_t rows, int64_t i, float* y) {
   const F32 d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    auto sum = hn::Mul(hn::Set(d, weight[0]), hn::LoadU(d, x[0] + i));
-    for (int64_t r = 1; r < rows; ++r) sum = hn::MulAdd(hn::Set(d, weight[r]), hn::LoadU(d, x[r] + i), sum);
-    hn::StoreU(sum, d, y + i);
+  hn::Vec<F32> sums[vectors];
+  for (int v = 0; v < vectors; ++v)
+    sums[v] = hn::Mul(hn::Set(d, weight[0]), hn::LoadU(d, x[0] + i + v * lanes));
+  for (int64_t r = 1; r < rows; ++r) {
+    const auto factor = hn::Set(d, weight[r]);
+    for (int v = 0; v < vectors; ++v)
+      sums[v] = hn::MulAdd(factor, hn::LoadU(d, x[r] + i + v * lanes), sums[v]);
   }
+  for (int v = 0; v < vectors; ++v) hn::StoreU(sums[v], d, y + i + v * lanes);
+}
+
+void combine(const float* const* x, const float* weight, int64_t rows, int64_t count, float* y) {
+  constexpr int many = 8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
+  int64_t i = 0;
+  for (; i + many * lanes <= count; i += many * lanes) combine_vectors<many>(x, weight, rows, i, y);
+  for (; i + lanes <= count; i += lanes) combine_vectors<1>(x, weight, rows, i, y);
   for (; i < count; ++i) {
     float sum = weight[0] * x[0][i];
     for (int64_t r = 1; r < rows; ++r) sum += weight[r] * x[r][i];

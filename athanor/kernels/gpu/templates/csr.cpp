@@ -33,7 +33,12 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
   const int64_t rows = starts.shape[0] - 1, elements = columns.shape[0], width = last.shape[1];
   const OperandDesc& dense = by_values ? request.inputs[2] : last;
   const int64_t total = by_dense ? request.output().shape[0] : dense.shape[0];
-  const int64_t count = by_dense ? elements * width : by_values ? elements : rows * width;
+  const int64_t items = std::min(traits.grain->element_items, traits.max_group_size);
+  // Neighbouring items that share an element of the values' gradient, and so read 64 bytes of floats at once.
+  int64_t lanes = 1;
+  if (traits.grain->side_by_side > 1)
+    while (lanes < std::min<int64_t>(width, 16) && items % (2 * lanes) == 0) lanes *= 2;
+  const int64_t count = by_dense ? elements * width : by_values ? elements * lanes : rows * width;
   Defines defines;
   defines.set_dtype("DTYPE", dtype)
       .set("REAL", wide ? "f64" : "f32")
@@ -43,6 +48,7 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
       .set("TOTAL", total)
       .set("WIDTH", width)
       .set("COUNT", count)
+      .set("LANES", lanes)
       .set("STARTS_0", starts.strides[0])
       .set("COLUMNS_0", columns.strides[0])
       .set("VALUES_0", request.inputs[2].strides[0])
@@ -50,7 +56,6 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
       .set("MATRIX_1", dense.strides[1])
       .set("DY_0", last.strides[0])
       .set("DY_1", last.strides[1]);
-  const int64_t items = std::min(traits.grain->element_items, traits.max_group_size);
   GpuCandidate candidate{.name = "csr", .scratch_bytes = static_cast<size_t>(rows + 2) * 4};
   const auto add = [&](const std::string& name, CsrKind kind, int64_t work,
                        std::vector<GpuLaunch::Argument> arguments, bool can_fault = false) {
