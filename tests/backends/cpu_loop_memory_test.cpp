@@ -62,6 +62,24 @@ TEST_P(LoopStrides, TransposesReversesAndSkips) {
   }
 }
 
+// As rotary positions of neighbouring pairs read them.
+TEST_P(LoopStrides, PairsSwappedAndTwice) {
+  for (const DType t : {DType::u8, DType::f16, DType::f32, DType::f64}) {
+    const DType r = Builder::register_type(t);
+    for (const int64_t pairs : {1, 5, 32, 700}) {
+      const Ints space{3, 9, pairs, 2};
+      const int64_t row = 2 * pairs, all = 9 * row;
+      Builder b(space);
+      const int x = b.load(0, t, dense(space)), swapped = b.load(0, t, {all, row, 2, -1}, 1),
+                twice = b.load(1, t, {0, pairs, 1, 0}), same_row = b.load(2, t, {0, 0, 2, -1}, 1),
+                apart = b.load(3, t, {all, row, 1, pairs});
+      const int s = b.op(Prim::max, r, b.op(Prim::add, r, x, swapped), b.op(Prim::min, r, twice, same_row));
+      b.store(b.op(Prim::max, r, s, apart), 4, t, dense(space));
+      check(b.p, 1e-6);
+    }
+  }
+}
+
 TEST_P(LoopStrides, FourDimensionsPermuted) {
   const Ints space{3, 5, 4, 6};
   Ints order{0, 1, 2, 3};

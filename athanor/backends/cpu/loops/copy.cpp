@@ -54,6 +54,42 @@ T* each_row(T* tile, int64_t at, const Walker::Dim* dims, size_t rank, int64_t e
   return tile;
 }
 
+template <class T>
+struct Pair {
+  T first, second;
+};
+
+// Rows of two elements, side by side.
+template <class T>
+void gather_pairs(Pair<T>* dst, int64_t src, int64_t n, int64_t stride, int64_t within) {
+  constexpr auto item = static_cast<int64_t>(sizeof(T));
+  if (within == 0 && stride == item) {  // each element twice
+    const T* from = address<const T>(src);
+    for (int64_t i = 0; i < n; ++i) dst[i] = {from[i], from[i]};
+  } else if (within == -item && stride == 2 * item) {  // neighbours swapped
+    const auto* from = address<const Pair<T>>(src - item);
+    for (int64_t i = 0; i < n; ++i) dst[i] = {from[i].second, from[i].first};
+  } else {
+    for (int64_t i = 0; i < n; ++i, src += stride)
+      dst[i] = {*address<const T>(src), *address<const T>(src + within)};
+  }
+}
+
+/// Gathers dims[0 .. rank), of which the first has this extent.
+template <class T>
+void gather_dims(T* tile, int64_t at, const Walker::Dim* dims, size_t rank, int64_t extent) {
+  if (rank > 1 && dims[rank - 1].extent == 2) {
+    const int64_t within = dims[rank - 1].stride;
+    each_row(reinterpret_cast<Pair<T>*>(tile), at, dims, rank - 1, extent,
+             [=](Pair<T>* to, int64_t from, int64_t n, int64_t stride) {
+               gather_pairs(to, from, n, stride, within);
+             });
+  } else {
+    each_row(tile, at, dims, rank, extent,
+             [](T* to, int64_t from, int64_t n, int64_t stride) { gather_row(to, from, n, stride); });
+  }
+}
+
 template <class F>
 void by_size(int64_t item, const F& f) {
   switch (item) {
@@ -77,8 +113,7 @@ void gather(void* dst, int64_t src, const Walker& w, int64_t rows) {
     for (size_t d = 1; d < w.dims.size(); ++d) length *= w.dims[d].extent;
     by_size(w.item, [&](auto tag) {
       using T = decltype(tag);
-      each_row(static_cast<T*>(dst), src, w.dims.data() + 1, w.dims.size() - 1, w.dims[1].extent,
-               [](T* tile, int64_t at, int64_t n, int64_t stride) { gather_row(tile, at, n, stride); });
+      gather_dims(static_cast<T*>(dst), src, w.dims.data() + 1, w.dims.size() - 1, w.dims[1].extent);
     });
     auto* bytes = static_cast<std::byte*>(dst);
     const int64_t all = length * rows * w.per_row;
@@ -88,8 +123,7 @@ void gather(void* dst, int64_t src, const Walker& w, int64_t rows) {
   }
   by_size(w.item, [&](auto tag) {
     using T = decltype(tag);
-    each_row(static_cast<T*>(dst), src, w.dims.data(), w.dims.size(), rows * w.per_row,
-             [](T* tile, int64_t at, int64_t n, int64_t stride) { gather_row(tile, at, n, stride); });
+    gather_dims(static_cast<T*>(dst), src, w.dims.data(), w.dims.size(), rows * w.per_row);
   });
 }
 
