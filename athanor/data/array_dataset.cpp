@@ -69,8 +69,11 @@ void check_normalization(const Normalization& normalization, int64_t channels) {
   const auto fits = [&](size_t n) { return n == 1 || n == static_cast<size_t>(channels); };
   if (!fits(normalization.mean.size()) || !fits(normalization.stddev.size()))
     throw Error(ErrorCode::shape,
-                fmt::format("{} means and {} standard deviations for {} channels", normalization.mean.size(),
-                            normalization.stddev.size(), channels));
+                fmt::format("images of {} channels, and {} means and {} standard deviations of channels",
+                            channels, normalization.mean.size(), normalization.stddev.size()),
+                {},
+                "A model takes images with as many channels as those that it was trained on. Else give one "
+                "of each for a channel, or one for all");
   for (const float stddev : normalization.stddev)
     if (!(stddev > 0)) throw Error(ErrorCode::value, fmt::format("a standard deviation of {}", stddev));
 }

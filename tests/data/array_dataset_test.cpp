@@ -82,6 +82,9 @@ TEST(ArrayDataset, RefusesWhatDoesNotFit) {
                make(HostArray(DType::u8, {2, 5, 5, 5}), integers({0, 0})));
   expect_error(ErrorCode::value, {"2 class names for 3"},
                make(images, integers({0, 0}), {{"a", "b"}, 3, {}}));
+  expect_error(
+      ErrorCode::shape, {"images of 1 channels", "3 means", "that it was trained on"},
+      make(images, integers({0, 0}), {.classes = 2, .normalization = Normalization{{0, 0, 0}, {1, 1, 1}}}));
 }
 
 TEST(ArrayDataset, WithoutPicturesIsRefused) {
