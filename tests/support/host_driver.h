@@ -91,7 +91,7 @@ class HostDriver final : public gpu::Driver {
     if (failed) fail_late("record an event", "error 719");
     return this;
   }
-  void wait(gpu::Stream, gpu::Mark, gpu::Stream) override {}
+  void wait(gpu::Stream, gpu::Mark) override {}
   bool passed(gpu::Mark) override { return true; }
   void await(gpu::Mark) override { work(); }
   void finish(gpu::Stream) override {

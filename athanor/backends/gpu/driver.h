@@ -119,10 +119,11 @@ class Driver {
   };
   virtual void copy_between(Stream, const Side& /*to*/, const Side& /*from*/, size_t /*bytes*/, Span*) {}
 
-  /// A point after all commands of the stream so far; `timed`: it may be used for interval().
+  /// A point after all commands of the stream so far, which the device reaches without being waited for;
+  /// `timed`: it may be used for interval().
   virtual Mark mark(Stream stream, bool timed) = 0;
-  /// Makes later commands of the stream wait for the mark, which is of stream `from`.
-  virtual void wait(Stream stream, Mark mark, Stream from) = 0;
+  /// Makes later commands of the stream wait for the mark, which may be of another stream.
+  virtual void wait(Stream stream, Mark mark) = 0;
   virtual bool passed(Mark mark) = 0;
   /// Waits on the host.
   virtual void await(Mark mark) = 0;

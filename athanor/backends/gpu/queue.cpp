@@ -193,7 +193,7 @@ void GpuQueue::wait(const std::shared_ptr<Event>& event) {
   if (known == nullptr || !reached(known->queue().gpu()))
     event->wait();  // the event is of a device of another kind: the host waits
   else if (&known->queue() != this && !known->passed())
-    driver_.wait(stream_, known->mark(), known->queue().stream());
+    driver_.wait(stream_, known->mark());
 }
 
 Error GpuQueue::hangs(const std::function<Error(const Error&)>& where) const {

@@ -232,7 +232,7 @@ void StreamDriver::give(Stream stream, const std::function<void(Stream)>& comman
   spanned(stream, span, [&] { commands(stream); });
 }
 
-void StreamDriver::wait(Stream stream, Mark mark, Stream) {
+void StreamDriver::wait(Stream stream, Mark mark) {
   enter();
   check(api_.stream_wait(stream, mark, 0), "let a stream wait");
 }

@@ -39,7 +39,7 @@ class StreamDriver final : public Driver {
   void replay(Stream stream, Captured captured) override;
   void release_captured(Captured captured) noexcept override;
   Mark mark(Stream stream, bool timed) override;
-  void wait(Stream stream, Mark mark, Stream from) override;
+  void wait(Stream stream, Mark mark) override;
   bool passed(Mark mark) override;
   void await(Mark mark) override;
   void finish(Stream stream) override;

@@ -173,15 +173,16 @@ void OpenClDriver::replay(Stream stream, gpu::Captured captured) {
   check(recorder_.replay(queue_of(stream), captured), "replay a plan");
 }
 
+// A device may leave a queue's commands alone until it is told to go: the host would wait for it in vain, or
+// build the next step while it idles.
 Mark OpenClDriver::mark(Stream stream, bool) {
   cl_event event = nullptr;
   check(api().EnqueueMarkerWithWaitList(queue_of(stream), 0, nullptr, &event), "mark a queue");
+  check(api().Flush(queue_of(stream)), "start a queue");
   return event;
 }
 
-void OpenClDriver::wait(Stream stream, Mark mark, Stream from) {
-  // An event of another queue occurs only if that queue has been flushed.
-  check(api().Flush(queue_of(from)), "start a queue");
+void OpenClDriver::wait(Stream stream, Mark mark) {
   const cl_event event = event_of(mark);
   check(api().EnqueueBarrierWithWaitList(queue_of(stream), 1, &event, nullptr), "wait for another queue");
 }

@@ -29,7 +29,7 @@ class OpenClDriver final : public gpu::Driver {
   void fill(gpu::Stream stream, gpu::Place to, uint8_t value, size_t bytes) override;
   void launch(gpu::Stream stream, const gpu::Launch& launch, gpu::Span* span) override;
   gpu::Mark mark(gpu::Stream stream, bool timed) override;
-  void wait(gpu::Stream stream, gpu::Mark mark, gpu::Stream from) override;
+  void wait(gpu::Stream stream, gpu::Mark mark) override;
   bool passed(gpu::Mark mark) override;
   void await(gpu::Mark mark) override;
   void finish(gpu::Stream stream) override;
