@@ -22,6 +22,7 @@ namespace athanor::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 bool has_opencl() {
   for (const DeviceInfo& info : list_devices())
@@ -102,6 +103,14 @@ TEST_F(OpenClProgram, SaysHowMuchMemoryIsMissingAndWhatFits) {
   std::smatch said;
   ASSERT_TRUE(std::regex_search(end.err, said, std::regex("is planned to need ([0-9.]+) MiB"))) << end.err;
   EXPECT_NEAR(std::stod(said[1]) * 1048576, planned, 0.03 * planned);
+}
+
+TEST_F(OpenClProgram, DoesNotCallALostDeviceFull) {
+  const Outcome end = train("buffer:-34", {}, "512");
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("cannot allocate"));
+  EXPECT_THAT(end.err, HasSubstr("CL_INVALID_CONTEXT"));
+  EXPECT_THAT(end.err, Not(HasSubstr("maller batch")));
 }
 
 TEST_F(OpenClProgram, SaysWhatDoesNotCompile) {

@@ -1,6 +1,7 @@
 // An OpenCL library that fails on purpose, for tests: ATHANOR_OPENCL_LIBRARY loads it in place of the real
 // one, which it calls. ATHANOR_FAULT lists the faults, separated by ';':
 //   alloc:BYTES   buffers cannot take more than BYTES in all
+//   buffer:CODE   buffers of 1 MiB or more are refused with this error
 //   build         nothing compiles
 //   behind        building in a background thread (with low priority) prints a line and never returns
 //   lost:N        the device is lost after N launches
@@ -91,6 +92,10 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void*
       most != nullptr && (allocated += size) > std::strtoull(most, nullptr, 10)) {
     allocated -= size;
     if (code != nullptr) *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    return nullptr;
+  }
+  if (const char* why = fault("buffer"); why != nullptr && size >= size_t{1} << 20) {
+    if (code != nullptr) *code = std::atoi(why);
     return nullptr;
   }
   return real<decltype(clCreateBuffer)>("clCreateBuffer")(context, flags, size, host, code);

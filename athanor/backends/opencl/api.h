@@ -18,6 +18,7 @@ namespace athanor::opencl {
   F(GetExtensionFunctionAddressForPlatform) \
   F(CreateContext)                          \
   F(CreateCommandQueue)                     \
+  F(ReleaseCommandQueue)                    \
   F(CreateBuffer)                           \
   F(ReleaseMemObject)                       \
   F(SetMemObjectDestructorCallback)         \

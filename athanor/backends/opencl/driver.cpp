@@ -67,6 +67,9 @@ gpu::Memory OpenClDriver::allocate(size_t bytes, std::string& why) {
   cl_int code = CL_SUCCESS;
   cl_mem buffer = create_buffer(bytes, code);
   if (code == CL_SUCCESS) return buffer;
+  const bool full = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY ||
+                    code == CL_OUT_OF_RESOURCES || code == CL_INVALID_BUFFER_SIZE;
+  if (!full) check(code, "allocate memory");
   why = error_name(code);
   return nullptr;
 }
@@ -81,6 +84,7 @@ void* OpenClDriver::pin(size_t bytes) {
   const cl_command_queue queue = queue_of(make_stream());
   void* const memory = api().EnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0,
                                               nullptr, nullptr, &code);
+  api().ReleaseCommandQueue(queue);
   if (code != CL_SUCCESS) api().ReleaseMemObject(buffer);
   check(code, "map pinned memory");
   return memory;
