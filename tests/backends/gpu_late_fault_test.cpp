@@ -70,6 +70,17 @@ TEST_F(GpuLateFault, ALateFaultIsNotOneOfAnEarlierWait) {
   expect_error(ErrorCode::value, {"plan step 2"}, [&] { device->kernels().finish(); });
 }
 
+// 256 launches are remembered. The step of another launch would mislead.
+TEST_F(GpuLateFault, AFaultBeforeTooManyLaunchesNamesNoStep) {
+  launch(1, 9);
+  for (int number = 2; number < 300; ++number) launch(number);
+  expect_error(ErrorCode::value,
+               {"index 9 is outside an axis, in a step before the last 256", "ATHANOR_SYNC=1"},
+               [&] { device->kernels().finish(); });
+  launch(300, 11);
+  expect_error(ErrorCode::value, {"plan step 300", "index 11"}, [&] { device->kernels().finish(); });
+}
+
 // CUDA reports a kernel's error from whichever call comes next.
 TEST_F(GpuLateFault, ACallThatReportsEarlierWorkNamesItsSteps) {
   driver->failed = true;

@@ -34,14 +34,20 @@ Faults::Report Faults::expect(const FaultSite& site, const CommandSite* command)
   }
   last_ = last_ == INT32_MAX ? 1 : last_ + 1;
   expected_[static_cast<size_t>(last_) % remembered] = {
-      site, command == nullptr ? std::string() : command->step() + ": ",
+      last_, site, command == nullptr ? std::string() : command->step() + ": ",
       command == nullptr ? std::string() : command->where()};
   return {{memory_, 0}, last_};
 }
 
+const Faults::Expected* Faults::expected(int code) const {
+  if (const auto kept = kept_.find(code); kept != kept_.end()) return &kept->second;
+  const Expected& newest = expected_[static_cast<size_t>(code) % remembered];
+  return newest.code == code ? &newest : nullptr;
+}
+
 void Faults::keep(int code) {
   const std::scoped_lock lock(mutex_);
-  kept_[code] = expected_[static_cast<size_t>(code) % remembered];
+  if (const Expected* const launch = expected(code)) kept_[code] = *launch;
 }
 
 void Faults::forget(int code) {
@@ -80,15 +86,18 @@ void Faults::check() {
   driver.download(kernels.stream(), fetched_.load(), {memory_, 0}, sizeof fault, nullptr);
   kernels.await_all();
   if (fault[0] == 0) return;  // a copy of another thread came late, and the fault has been reported
-  const auto kept = kept_.find(fault[0]);
-  const Expected& expected =
-      kept != kept_.end() ? kept->second : expected_[static_cast<size_t>(fault[0]) % remembered];
   const int64_t index = static_cast<int64_t>(static_cast<uint32_t>(fault[1])) | static_cast<int64_t>(fault[2])
                                                                                     << 32;
+  const Expected* const launch = expected(fault[0]);
+  if (launch == nullptr)
+    throw Error(ErrorCode::value,
+                fmt::format("index {} is outside an axis, in a step before the last {} that take indices",
+                            index, remembered),
+                {}, "With ATHANOR_SYNC=1 each launch is waited for, and the error names its step.");
   throw Error(ErrorCode::value,
-              fmt::format("{}{}: index {} is outside an axis of extent {}", expected.step, expected.site.op,
-                          index, expected.site.extent),
-              expected.where, "Indices must be at least 0 and below the extent.");
+              fmt::format("{}{}: index {} is outside an axis of extent {}", launch->step, launch->site.op,
+                          index, launch->site.extent),
+              launch->where, "Indices must be at least 0 and below the extent.");
 }
 
 }  // namespace athanor::gpu

@@ -45,6 +45,7 @@ class Faults {
 
  private:
   struct Expected {
+    int code = 0;
     FaultSite site;
     std::string step, where;
   };
@@ -55,6 +56,8 @@ class Faults {
   std::mutex mutex_, fetching_;
   std::array<Expected, remembered> expected_;
   std::map<int, Expected> kept_;  // captured launches by number
+  /// The launch with this number; nullptr if too many followed it.
+  const Expected* expected(int code) const;
   int last_ = 0;
   Memory memory_ = nullptr;
   std::atomic<int32_t*> fetched_ = nullptr;  // pinned
