@@ -252,7 +252,9 @@ void StreamDriver::finish(Stream stream) {
   check_wait(api_.stream_synchronize(stream));
 }
 
-void StreamDriver::release(Mark mark) noexcept { api_.event_destroy(mark); }
+void StreamDriver::release(Mark mark) noexcept {
+  quietly([&] { api_.event_destroy(mark); });
+}
 
 Interval StreamDriver::interval(const Span& span) {
   enter();
