@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "athanor/backends/gpu/device.h"
+#include "athanor/backends/gpu/storage.h"
 #include "athanor/memory/limit.h"
 #include "athanor/memory/storage.h"
 #include "tests/support/expect_error.h"
@@ -84,6 +85,25 @@ TEST_F(GpuMemoryPool, KeepsNoMoreThanALimitLeaves) {
   EXPECT_EQ(held(), block.bytes);
   keep({5 * mib, 4 * mib});
   EXPECT_EQ(held(), block.bytes) << "more than the limit was given back";
+}
+
+// Its next owner waits for what the queue of kernels was given, so that must wait for the upload.
+TEST_F(GpuMemoryPool, MemoryIsReleasedBehindAnUploadThatIsUnderWay) {
+  const std::vector<std::byte> content(10 * kib);
+  const auto written = [&](bool used) {
+    gpu::GpuStorage storage(*device_, pool().take(content.size()), content.size());
+    if (used) device_->kernels().require(storage);
+    storage.write(content.data(), 0, content.size());
+    driver_->waits = 0;
+  };
+  driver_->late = true;
+  written(true);
+  EXPECT_EQ(driver_->waits, 1);
+  written(false);  // then the upload itself is what the next owner waits for
+  EXPECT_EQ(driver_->waits, 0);
+  // As in the program, the device lives on: its memory keeps events of its queues.
+  static auto& kept = *new std::vector<std::unique_ptr<gpu::GpuDevice>>;
+  kept.push_back(std::move(device_));
 }
 
 TEST_F(GpuMemoryPool, SaysWhatWasAskedForWhatIsUsedAndWhatToDo) {

@@ -41,6 +41,9 @@ class HostDriver final : public gpu::Driver {
   std::chrono::milliseconds takes{0};
   /// Whether a kernel has failed. Every call reports this.
   std::atomic<bool> failed = false;
+  /// Whether marks pass only when they are waited for; how many times a stream was told to wait for one.
+  std::atomic<bool> late = false;
+  std::atomic<int> waits = 0;
   /// How many times a whole stream was waited for.
   std::atomic<int> finishes = 0;
 
@@ -91,8 +94,8 @@ class HostDriver final : public gpu::Driver {
     if (failed) fail_late("record an event", "error 719");
     return this;
   }
-  void wait(gpu::Stream, gpu::Mark) override {}
-  bool passed(gpu::Mark) override { return true; }
+  void wait(gpu::Stream, gpu::Mark) override { ++waits; }
+  bool passed(gpu::Mark) override { return !late; }
   void await(gpu::Mark) override { work(); }
   void finish(gpu::Stream) override {
     ++finishes;

@@ -14,7 +14,9 @@ GpuStorage::~GpuStorage() {
   count_memory(device(), -static_cast<int64_t>(block_.bytes));
   try {
     for (const auto& event : others_) gpu_.kernels().wait(event);
-    block_.released = used_ || !others_.empty() ? gpu_.kernels().record() : ready();
+    const bool behind_kernels = used_ || !others_.empty();
+    if (behind_kernels && !seen_) gpu_.kernels().wait(ready());  // an upload may be under way
+    block_.released = behind_kernels ? gpu_.kernels().record() : ready();
   } catch (const std::exception&) {
     // The device was lost: the block cannot be used any more.
     gpu_.driver().free(block_.memory);
