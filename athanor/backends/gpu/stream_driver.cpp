@@ -23,7 +23,9 @@ std::string StreamDriver::error_name(int code) const {
 }
 
 bool StreamDriver::is_of_earlier_work(int code) {
-  return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719);
+  constexpr int memory_error = 214, link_error = 220;  // that cannot be corrected
+  return code == memory_error || code == link_error || code == 700 || code == 702 || code == 710 ||
+         (code >= 714 && code <= 719);
 }
 
 void StreamDriver::check(int code, std::string_view doing) const {
