@@ -7,6 +7,7 @@ function(add_check name)
 endfunction()
 
 add_check(check_format TIMEOUT 120 COMMAND tools/check-format)
+add_check(check_format_keeps TIMEOUT 60 COMMAND tests/support/check-format-keeps)
 add_check(check_layers TIMEOUT 60 COMMAND tools/check-layers)
 add_check(check_drivers TIMEOUT 60 COMMAND tools/check-drivers)
 add_check(check_layers_finds TIMEOUT 60 COMMAND tests/support/check-layers-finds)
