@@ -85,13 +85,21 @@ const Compatibility::OnnxRuntime* Compatibility::onnxruntime_gpu(const Version& 
   return version.first(2) > newest_onnxruntime ? nullptr : found;
 }
 
-std::optional<Compatibility::SmRange> Compatibility::torch_sm(const Version& torch,
+bool Compatibility::SmList::run_on(int sm) const {
+  return (ptx && sm >= all.back()) ||
+         std::ranges::any_of(all, [&](int one) { return one / 10 == sm / 10 && one <= sm; });
+}
+
+bool Compatibility::SmList::run_between(int from, int below) const {
+  return (ptx && below > all.back()) ||
+         std::ranges::any_of(all, [&](int one) { return one < below && (one / 10 + 1) * 10 > from; });
+}
+
+std::optional<Compatibility::TorchSm> Compatibility::torch_sm(const Version& torch,
                                                               const Version& cuda_version) const {
   for (const TorchArch& arch : torch_arch)
-    if (arch.version == torch.first(2) && arch.cuda == cuda_version.first(2))
-      return SmRange{arch.oldest_sm, arch.ptx ? 1000 : arch.newest_sm, true};
-  if (const Toolkit* made_with = toolkit(cuda_version))
-    return SmRange{made_with->oldest_sm, made_with->newest_sm, false};
+    if (arch.version == torch.first(2) && arch.cuda == cuda_version.first(2)) return TorchSm{arch.sm, true};
+  if (const Toolkit* made_with = toolkit(cuda_version)) return TorchSm{made_with->sm, false};
   return std::nullopt;
 }
 

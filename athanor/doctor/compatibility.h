@@ -15,9 +15,20 @@
 namespace athanor::doctor {
 
 struct Compatibility {
+  /// Compute capabilities (sm_86: 86) that kernels are compiled for, the oldest first.
+  struct SmList {
+    std::vector<int> all;
+    bool ptx = false;  // newer chips can run it too
+
+    int oldest() const { return all.front(); }
+    /// A kernel runs on its chip and on newer ones of that generation: sm_80's on sm_86, not on sm_90.
+    bool run_on(int sm) const;
+    /// Whether some of them run on some chip from `from` to below `below`.
+    bool run_between(int from, int below) const;
+  };
   struct Toolkit {
     Version version, driver;
-    int oldest_sm = 0, newest_sm = 0;
+    SmList sm;  // the oldest of each generation
   };
   struct DriverBranch {  // of NVIDIA's driver: the newest one for chips from `from_sm` to below `below_sm`
     int from_sm = 0, below_sm = 0;
@@ -31,8 +42,7 @@ struct Compatibility {
   };
   struct TorchArch {
     Version version, cuda;
-    int oldest_sm = 0, newest_sm = 0;
-    bool ptx = false;  // newer chips can run it too
+    SmList sm;
   };
   struct TorchGfx {  // releases of torch whose wheels for these releases of ROCm have these kernels
     Version torch_from, torch_to, rocm_from, rocm_to;
@@ -133,11 +143,11 @@ struct Compatibility {
   /// The row for a version; nullptr for versions older or newer than the data.
   const OnnxRuntime* onnxruntime_gpu(const Version& version) const;
   /// Compute capabilities that a torch wheel has kernels for; none if they are unknown.
-  struct SmRange {
-    int oldest = 0, newest = 0;
+  struct TorchSm {
+    SmList sm;
     bool certain = false;  // read for this wheel, and not only derived from what its toolkit can compile
   };
-  std::optional<SmRange> torch_sm(const Version& torch, const Version& cuda_version) const;
+  std::optional<TorchSm> torch_sm(const Version& torch, const Version& cuda_version) const;
   enum class Has { no, yes, unknown };
   /// Whether torch's wheels of that version for that ROCm have kernels for a chip.
   Has torch_has(const Version& torch, const Version& rocm_version, std::string_view gfx) const;

@@ -124,10 +124,17 @@ std::vector<Compatibility::Framework> frameworks(const Part& table) {
   return releases;
 }
 
+Compatibility::SmList sm_list(const Part& row) {
+  Compatibility::SmList list{{}, row.flag("ptx")};
+  for (const Part& one : row.at("sm").rows()) list.all.push_back(one.count<int>());
+  if (list.all.empty()) row.at("sm").fail("is empty");
+  if (!std::ranges::is_sorted(list.all)) row.at("sm").fail("is not in order");
+  return list;
+}
+
 void read_cuda(Compatibility& all, const Part& table) {
   for (const Part& row : table.at("release").rows())
-    all.cuda.push_back({row.at("version").version(), row.at("driver").version(),
-                        row.at("oldest_sm").count<int>(), row.at("newest_sm").count<int>()});
+    all.cuda.push_back({row.at("version").version(), row.at("driver").version(), sm_list(row)});
   for (const Part& row : table.at("minimum_driver").rows())
     all.minimum_driver[row.at("major").count<uint32_t>()] = row.at("driver").version();
   for (const Part& row : table.at("last_branch").rows())
@@ -141,9 +148,7 @@ void read_cuda(Compatibility& all, const Part& table) {
 void read_torch(Compatibility& all, const Part& table) {
   all.pytorch = frameworks(table);
   for (const Part& row : table.at("arch").rows())
-    all.torch_arch.push_back({row.at("version").version(), row.at("cuda").version(),
-                              row.at("oldest_sm").count<int>(), row.at("newest_sm").count<int>(),
-                              row.flag("ptx")});
+    all.torch_arch.push_back({row.at("version").version(), row.at("cuda").version(), sm_list(row)});
   for (const Part& row : table.at("gfx").rows()) {
     const auto [torch_from, torch_to] = row.at("torch").range();
     const auto [rocm_from, rocm_to] = row.at("rocm").range();
@@ -211,10 +216,10 @@ void read_room(Compatibility& all, const Part& table) {
 Compatibility from_json(const Json& json) {
   const Part document(json, "");
   Compatibility all;
-  if (const int64_t schema = document.at("schema").number(); schema != 2)
+  if (const int64_t schema = document.at("schema").number(); schema != 3)
     throw Error(ErrorCode::format,
-                fmt::format("the data is of schema {}; this Athanor reads schema 2", schema), {},
-                schema > 2 ? "A newer Athanor reads it" : "Take a newer file");
+                fmt::format("the data is of schema {}; this Athanor reads schema 3", schema), {},
+                schema > 3 ? "A newer Athanor reads it" : "Take a newer file");
   all.date = document.at("date").day();
   for (const char* name :
        {"cuda", "pytorch", "therock", "xpu", "tensorflow", "jax", "onnxruntime", "rocm", "room"}) {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-
-#include "athanor/doctor/compatibility.h"
+#include <limits>
+#include <utility>
 
 namespace athanor::doctor {
 namespace {
@@ -98,11 +98,26 @@ std::optional<Version> usable_driver(const Facts& facts, const std::vector<const
   return Version::parse(fmt::format("{}.999", last->branch));
 }
 
-bool may_run(const Facts& facts, const Gpu& gpu, int oldest_sm, int newest_sm) {
-  if (const int sm = sm_number(gpu.arch); sm > 0) return sm >= oldest_sm && sm <= newest_sm;
+namespace {
+
+// The chips that a GPU may have, from one to below another.
+std::pair<int, int> chips_of(const Facts& facts, const Gpu& gpu) {
+  if (const int sm = sm_number(gpu.arch); sm > 0) return {sm, sm + 1};
   const auto last = last_driver(facts, gpu);
   const auto* row = last ? Compatibility::known().driver_branch(last->branch) : nullptr;
-  return row == nullptr || (row->below_sm > oldest_sm && row->from_sm <= newest_sm);
+  return row == nullptr ? std::pair{0, std::numeric_limits<int>::max()}
+                        : std::pair{row->from_sm, row->below_sm};
+}
+
+}  // namespace
+
+bool may_run(const Facts& facts, const Gpu& gpu, int oldest_sm) {
+  return chips_of(facts, gpu).second > oldest_sm;
+}
+
+bool may_run(const Facts& facts, const Gpu& gpu, const Compatibility::SmList& kernels) {
+  const auto [from, below] = chips_of(facts, gpu);
+  return below == from + 1 ? kernels.run_on(from) : kernels.run_between(from, below);
 }
 
 }  // namespace athanor::doctor

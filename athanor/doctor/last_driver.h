@@ -1,11 +1,11 @@
 // Cards that NVIDIA's drivers have dropped: the last branch that runs one, and what that means for plans.
 #pragma once
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/facts.h"
 #include "athanor/doctor/version.h"
 
@@ -36,9 +36,10 @@ Text left_behind_reason(const Facts& facts, const LastDriver& last);
 /// none is loaded, the newest of the branch that runs them all. None: any.
 std::optional<Version> usable_driver(const Facts& facts, const std::vector<const Gpu*>& gpus);
 
-/// Whether kernels for these compute capabilities (sm_50: 50) run on a GPU. For a GPU with an unknown chip,
-/// whether they may, judged by the other chips of its last driver.
-bool may_run(const Facts& facts, const Gpu& gpu, int oldest_sm,
-             int newest_sm = std::numeric_limits<int>::max());
+/// Whether programs for this compute capability (sm_50: 50) and newer ones run on a GPU. For a GPU with an unknown
+/// chip, whether they may, judged by the other chips of its last driver.
+bool may_run(const Facts& facts, const Gpu& gpu, int oldest_sm);
+/// The same for kernels of these compute capabilities.
+bool may_run(const Facts& facts, const Gpu& gpu, const Compatibility::SmList& kernels);
 
 }  // namespace athanor::doctor

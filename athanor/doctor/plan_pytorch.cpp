@@ -50,8 +50,8 @@ Text newer_cuda(const Facts& facts, const Gpus& gpus, const Version& cuda) {
   for (const Compatibility::Toolkit& toolkit : known.cuda) {
     if (toolkit.version <= cuda) continue;
     const auto needed = known.oldest_driver(toolkit.version);
-    const auto without =
-        std::ranges::find_if(gpus, [&](const Gpu* gpu) { return !may_run(facts, *gpu, toolkit.oldest_sm); });
+    const auto without = std::ranges::find_if(
+        gpus, [&](const Gpu* gpu) { return !may_run(facts, *gpu, toolkit.sm.oldest()); });
     const bool dropped = last && needed && needed->at(0) > last->branch;
     if (without == gpus.end() && !dropped) continue;
     const std::string whom = without != gpus.end() && !(*without)->arch.empty() ? (*without)->arch

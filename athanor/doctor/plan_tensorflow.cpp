@@ -77,7 +77,7 @@ void plan_tensorflow(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
       const auto needed = Compatibility::known().oldest_driver(one->cuda.front());
       const auto* toolkit = Compatibility::known().toolkit(one->cuda.front());
       const bool compiled = std::ranges::all_of(nvidia, [&](const Gpu* gpu) {
-        return toolkit == nullptr || may_run(facts, *gpu, toolkit->oldest_sm);
+        return toolkit == nullptr || may_run(facts, *gpu, toolkit->sm.oldest());
       });
       if (compiled && (nvidia.empty() || !driver || !needed || *driver >= *needed)) release = &*one;
     }
@@ -92,9 +92,9 @@ void plan_tensorflow(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
         const auto* oldest = Compatibility::known().toolkit(shown_release.cuda.front());
         if (needed && oldest != nullptr)
           plan.links.back().reason = {fmt::format("TensorFlow needs {} or newer and a GPU from sm_{} on ({})",
-                                                  needed->text(), oldest->oldest_sm, origin("tensorflow")),
+                                                  needed->text(), oldest->sm.oldest(), origin("tensorflow")),
                                       fmt::format("TensorFlow 需要 {} 以上的驱动和 sm_{} 以上的 GPU（{}）",
-                                                  needed->text(), oldest->oldest_sm, origin("tensorflow"))};
+                                                  needed->text(), oldest->sm.oldest(), origin("tensorflow"))};
         plan.links.back().newer = other_ways(facts, nvidia);
         return;
       }
@@ -105,7 +105,7 @@ void plan_tensorflow(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
            {},
            false});
       if (const auto* toolkit = Compatibility::known().toolkit(release->cuda.front());
-          toolkit != nullptr && sm_number(nvidia.front()->arch) > toolkit->newest_sm)
+          toolkit != nullptr && !may_run(facts, *nvidia.front(), toolkit->sm))
         plan.links.push_back(
             {"kernels",
              nvidia.front()->arch,

@@ -39,9 +39,9 @@ TorchWheel for_nvidia(const Facts& facts, const std::vector<const Gpu*>& gpus,
   for (auto release = known.pytorch.rbegin(); release != known.pytorch.rend(); ++release) {
     if (!fits(*release, python)) continue;
     for (auto cuda = release->cuda.rbegin(); cuda != release->cuda.rend(); ++cuda) {
-      const auto range = known.torch_sm(release->version, *cuda);
-      const bool chips = !range || std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
-        return may_run(facts, *gpu, range->oldest, range->newest);
+      const auto kernels = known.torch_sm(release->version, *cuda);
+      const bool chips = !kernels || std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
+        return may_run(facts, *gpu, kernels->sm);
       });
       if (!chips) continue;
       const auto needed = known.oldest_driver(*cuda);

@@ -151,7 +151,7 @@ TEST(Compatibility, IsReadAndAnswers) {
   EXPECT_EQ(known.last_driver(37), known.driver_branch(470));  // Kepler is sm_30 to sm_37
   EXPECT_EQ(known.driver_branch(470)->from_sm, 30);
   EXPECT_EQ(known.driver_branch(595), nullptr);
-  EXPECT_EQ(known.torch_sm(version("2.11"), version("12.6"))->newest, 90);
+  EXPECT_EQ(known.torch_sm(version("2.11"), version("12.6"))->sm.all.back(), 90);
   EXPECT_TRUE(known.torch_sm(version("2.11"), version("12.6"))->certain);
   EXPECT_FALSE(known.torch_sm(version("2.4"), version("12.4"))->certain);
   EXPECT_FALSE(known.torch_sm(version("9.0"), version("99.0")));
@@ -163,6 +163,24 @@ TEST(Compatibility, IsReadAndAnswers) {
   for (const char* table :
        {"cuda", "pytorch", "therock", "xpu", "tensorflow", "jax", "onnxruntime", "rocm", "room"})
     EXPECT_TRUE(known.origins.contains(table)) << table;
+}
+
+// A kernel runs on newer chips of its own generation. A chip between the oldest and the newest may have none
+// (sm_110 between sm_100 and sm_120).
+TEST(Compatibility, KnowsKernelsByGeneration) {
+  const Compatibility& known = Compatibility::known();
+  const auto runs = [&](const char* torch, const char* cuda, int sm) {
+    return known.torch_sm(version(torch), version(cuda))->sm.run_on(sm);
+  };
+  for (const int sm : {75, 80, 87, 89, 90, 100, 103, 120, 121}) EXPECT_TRUE(runs("2.10", "12.8", sm)) << sm;
+  for (const int sm : {61, 110, 130}) EXPECT_FALSE(runs("2.10", "12.8", sm)) << sm;
+  EXPECT_FALSE(runs("2.10", "12.6", 110));
+  EXPECT_TRUE(runs("2.10", "13.0", 110));
+  EXPECT_TRUE(runs("2.10", "13.0", 130)) << "PTX";
+  EXPECT_FALSE(runs("2.8", "12.8", 110)) << "CUDA 12 does not compile for it";
+  EXPECT_FALSE(known.torch_sm(version("2.8"), version("12.8"))->certain);
+  EXPECT_TRUE(known.toolkit(version("12.6"))->sm.run_between(50, 75));
+  EXPECT_FALSE(known.toolkit(version("12.6"))->sm.run_between(30, 50));
 }
 
 // A wheel's kernels depend on the release of torch, not only on its ROCm.
@@ -210,8 +228,8 @@ TEST(Compatibility, RowsAreInOrder) {
 }
 
 TEST(Compatibility, IsRefusedWhereItIsMalformed) {
-  for (const char* text : {"", "schema = 1", "schema = 2", "schema = \"2\"", "[cuda]\nrelease = 3",
-                           "schema = 2\n[cuda]\nsource = 1"})
+  for (const char* text : {"", "schema = 2", "schema = 3", "schema = \"3\"", "[cuda]\nrelease = 3",
+                           "schema = 3\n[cuda]\nsource = 1"})
     EXPECT_THROW(Compatibility::parse(text), Error) << text;
 }
 
@@ -224,10 +242,10 @@ TEST(Compatibility, SaysWhatIsMalformed) {
     const char *was, *becomes, *said;
   };
   for (const Case& one :
-       {Case{"schema = 2", "schema = 3", "schema 3"}, Case{date.c_str(), "date = \"yesterday\"", "date"},
+       {Case{"schema = 3", "schema = 4", "schema 4"}, Case{date.c_str(), "date = \"yesterday\"", "date"},
         Case{date.c_str(), "date = \"2026-02-30\"", "2026-02-30"},
         Case{"driver = \"610.43.02\"", "driver = \"new\"", "cuda.release, row 14.driver"},
-        Case{"oldest_sm = 75, newest_sm = 121 },\n]", "oldest_sm = -1, newest_sm = 121 },\n]", "oldest_sm"},
+        Case{"sm = [75, 80, 90, 100, 110, 120] },\n]", "sm = [-1] },\n]", "sm"},
         Case{"[therock]", "[therocks]", "therock"},
         Case{"{ version = \"2.15\", python = [\"3.11\", \"3.15\"], cuda = [\"13.2\"] }",
              "{ version = \"2.15\", python = [\"3.11\"], cuda = [\"13.2\"] }",

@@ -157,10 +157,10 @@ const AddProbe sm("python.torch.sm", [](const Facts& f) {
   Finding unknown = skip();
   for (const TorchBuild& torch : f.torches()) {
     const auto version = Version::parse(torch.version), cuda = Version::parse(torch.cuda);
-    const auto range = version && cuda ? known.torch_sm(*version, *cuda) : std::nullopt;
+    const auto kernels = version && cuda ? known.torch_sm(*version, *cuda) : std::nullopt;
     for (const Gpu* gpu : computing_gpus(f, Vendor::nvidia)) {
       const int number = sm_number(gpu->arch);
-      if (!range) {
+      if (!kernels) {
         if (cuda)
           unknown.seen(torch.source, fmt::format("{}: whether it has kernels for {} is not in the data of {}",
                                                  torch.version, gpu->title(), known.date));
@@ -168,15 +168,13 @@ const AddProbe sm("python.torch.sm", [](const Facts& f) {
       }
       if (number == 0) continue;
       any = true;
-      const int oldest = range->oldest, newest = range->newest;
-      if (number >= oldest && number <= newest) continue;
+      if (kernels->sm.run_on(number)) continue;
       Finding finding = torch_finding(Status::fail, torch);
       add_torch_wheel(f, *torch.environment, finding);
       finding.seen(gpu->arch_source, gpu->arch);
       return finding.with("arch", gpu->arch)
           .with("gpu", gpu->name)
-          .with("oldest", fmt::format("sm_{}", oldest))
-          .with("newest", fmt::format("sm_{}", newest));
+          .with("known", fmt::format("sm_{}", fmt::join(kernels->sm.all, ", sm_")));
     }
   }
   if (!unknown.evidence.empty()) return unknown;
