@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <system_error>
 
@@ -86,6 +87,23 @@ std::string find_damage(sqlite3* database) {
   }
   const DatabaseTrouble trouble = trouble_of(database);
   return trouble.kind == DatabaseTrouble::Kind::damaged ? trouble.reason : "";
+}
+
+// https://www.sqlite.org/fileformat.html#the_database_header
+bool is_database_head(std::string_view head) {
+  if (head.size() < database_head) return true;
+  const auto byte = [&](size_t at) { return static_cast<uint8_t>(head[at]); };
+  const auto number = [&](size_t at, size_t bytes) {
+    uint32_t value = 0;
+    for (size_t i = at; i < at + bytes; ++i) value = value << 8 | byte(i);
+    return value;
+  };
+  const uint32_t page = number(16, 2);
+  const std::string_view unused = head.substr(72, 20);
+  return head.starts_with(std::string_view("SQLite format 3\0", 16)) &&
+         (page == 1 || (page >= 512 && std::has_single_bit(page))) && byte(21) == 64 && byte(22) == 32 &&
+         byte(23) == 32 && number(44, 4) <= 4 && number(56, 4) <= 3 &&
+         unused.find_first_not_of('\0') == std::string_view::npos;
 }
 
 sqlite3* open_foreign_database(const std::filesystem::path& file) {

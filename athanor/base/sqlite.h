@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -25,6 +26,12 @@ DatabaseTrouble trouble_of(sqlite3* database);
 /// The first fault that SQLite's integrity check finds in a file; "" if there is none, or if another process
 /// has locked the file. Reads the whole file.
 std::string find_damage(sqlite3* database);
+
+/// A database begins with these bytes, which say its format.
+constexpr size_t database_head = 100;
+/// False if SQLite never writes such a beginning. It looks at fewer fields itself, and takes a head that was
+/// overwritten for one of another version. Fewer bytes are taken for a file that was just created.
+bool is_database_head(std::string_view head);
 
 void close_database(sqlite3* database);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -53,6 +54,15 @@ class RemovedAtEnd {
 
 // Checking reads all of the file: a larger one is found to be damaged when the damaged part is read.
 constexpr uintmax_t most_checked_bytes = uintmax_t{8} << 20;
+
+// Called before SQLite opens the file: closing the file later would release SQLite's locks.
+std::string head_of(const std::filesystem::path& file) {
+  std::string head(database_head, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(stream.gcount()));
+  return head;
+}
 
 // The tables of a new file; those of an earlier version are dropped.
 std::string make_tables() {
@@ -111,6 +121,10 @@ bool KernelCache::prepare_file(std::string& damage) {
     give_up("cannot be used (another user may have made its folder)");
     return false;
   }
+  if (!is_database_head(head_of(file_))) {
+    damage = "its head is not a database's";
+    return false;
+  }
   std::string why;
   database_ = open_database(file_, &why);
   if (database_ == nullptr) {
@@ -162,8 +176,9 @@ bool KernelCache::move_aside(const std::string& damage) {
       return false;
     }
     const RemovedAtEnd removed(mark);
+    const bool is_one = is_database_head(head_of(file_));
     sqlite3* again = open_database(file_);
-    const bool whole = again != nullptr && find_damage(again).empty();
+    const bool whole = is_one && again != nullptr && find_damage(again).empty();
     close_database(again);
     if (whole) return true;
     const std::string aside = file_.string() + ".damaged";

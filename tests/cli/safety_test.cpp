@@ -332,6 +332,33 @@ TEST_F(Safety, ADamagedCacheIsSaidAndMovedAside) {
   EXPECT_EQ(run({"doctor", "--only", "environment.cache.corrupt"}).exit_code, 0);
 }
 
+// The head holds the version too, which may then be any number. A file of a later version would stay for ever.
+TEST_F(Safety, ACacheWhoseHeadIsDamagedIsNotOfALaterVersion) {
+  make_run();
+  {
+    sqlite3* database = open_database(cache());
+    run_sql(database, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE");
+    close_database(database);
+  }
+  const std::string whole = text("cache/athanor.db");
+  for (const size_t from : {16U, 40U, 60U}) {
+    SCOPED_TRACE(from);
+    std::string bytes = whole;
+    for (size_t i = from; i < 100; ++i) bytes[i] = static_cast<char>(i * 31 % 127 + 1);
+    write_file_atomically(cache(), bytes);
+    const Outcome found =
+        run({"doctor", "--only", "environment.cache", "environment.cache.corrupt", "--json"});
+    EXPECT_EQ(found.exit_code, 1) << found.out;
+    EXPECT_NE(found.out.find("its head is not a database's"), std::string::npos) << found.out;
+    EXPECT_EQ(found.out.find("later"), std::string::npos) << found.out;
+    const Outcome outcome = run({"explain", "--model", "mlp", "--device", "cpu"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    expect_says(outcome, {"athanor.db is damaged", "moved to", "athanor.db.damaged"});
+    EXPECT_EQ(run({"explain", "--model", "mlp", "--device", "cpu"}).err, "") << "the new one is whole";
+    std::filesystem::remove(folder_ / "cache/athanor.db.damaged");
+  }
+}
+
 /// A grey PNG of zeros, width x height, in only width * height / 1000 bytes.
 std::string huge_png(uint32_t width, uint32_t height) {
   const auto number = [](uint32_t value) {

@@ -449,6 +449,7 @@ TEST(Commands, SeeThatACacheIsNoFolder) {
   EXPECT_THAT(find("/proc/x"), FieldsAre(Verdict::problem, "made by the kernel", _));
   std::string later(100, '\0');
   later.replace(0, 15, "SQLite format 3");
+  later.replace(16, 8, std::string("\x10\0\1\1\0\x40\x20\x20", 8));  // pages of 4096 bytes
   later[63] = 99;
   write_text(unpacked.root() / "home/ada/athanor/athanor.db", later);
   const auto& [verdict, evidence, command] = find("/home/ada/athanor");

@@ -147,8 +147,8 @@ const AddProbe tmp("environment.tmp", [](const Facts& f) {
 // SQLite's user_version, from the header of a database.
 std::optional<uint32_t> version_of_database(const Machine& machine, const std::string& file) {
   constexpr size_t at = 60;
-  const auto head = machine.read_bytes(file, at + 4);
-  if (!head || head->size() < at + 4 || !head->starts_with("SQLite format 3")) return std::nullopt;
+  const auto head = machine.read_bytes(file, database_head);
+  if (!head || head->size() < database_head || !is_database_head(*head)) return std::nullopt;
   uint32_t version = 0;
   for (size_t i = at; i < at + 4; ++i) version = version << 8 | static_cast<uint8_t>((*head)[i]);
   return version;
@@ -225,12 +225,14 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
 const AddProbe cache_corrupt("environment.cache.corrupt", [](const Facts& f) {
   const std::string folder = cache_folder(f), file = path_in(folder, "athanor.db");
   if (!folder.starts_with("/")) return skip();
-  const auto head = f.machine().read_bytes(file, 16);
+  const auto head = f.machine().read_bytes(file, database_head);
   if (!head) return skip();
   // A database that nothing was written to yet is empty.
   if (head->empty()) return pass();
-  if (*head != std::string("SQLite format 3\0", 16))
+  if (!head->starts_with(std::string_view("SQLite format 3\0", 16)))
     return fail().seen(file, "not 'SQLite format 3'").with("path", file).with("cache_file", file);
+  if (!is_database_head(*head))
+    return fail().seen(file, "its head is not a database's").with("path", file).with("cache_file", file);
   const auto place = f.machine().resolve(file);
   sqlite3* database = place ? open_foreign_database(f.machine().root() / place->substr(1)) : nullptr;
   if (database == nullptr) return skip();
