@@ -153,8 +153,8 @@ nlohmann::json measure_problem(Device device, const std::string& precision, cons
   request.libraries = false;
   const std::vector<std::string> own = names_of(backend.candidates(device.index, request));
   nlohmann::json result{{"precision", precision}, {"m", e.m}, {"n", e.n}, {"k", e.k}};
-  std::vector<const Kernel*> kernels;
-  for (const Candidate& candidate : candidates) kernels.push_back(candidate.kernel.get());
+  std::vector<Uncompiled> kernels;
+  for (const Candidate& candidate : candidates) kernels.push_back({candidate.kernel.get(), device});
   prepare({}, kernels);  // compiles several at once; one that does not compile fails below
   Problem problem(device, request);
   const double flops = 2.0 * static_cast<double>(e.m) * static_cast<double>(e.n) * static_cast<double>(e.k);
