@@ -36,8 +36,8 @@ Text left_behind_reason(const Facts& facts, const LastDriver& last);
 /// none is loaded, the newest of the branch that runs them all. None: any.
 std::optional<Version> usable_driver(const Facts& facts, const std::vector<const Gpu*>& gpus);
 
-/// Whether programs for this compute capability (sm_50: 50) and newer ones run on a GPU. For a GPU with an unknown
-/// chip, whether they may, judged by the other chips of its last driver.
+/// Whether programs for this compute capability (sm_50: 50) and newer ones run on a GPU. For a GPU with an
+/// unknown chip, whether they may, judged by the other chips of its last driver.
 bool may_run(const Facts& facts, const Gpu& gpu, int oldest_sm);
 /// The same for kernels of these compute capabilities.
 bool may_run(const Facts& facts, const Gpu& gpu, const Compatibility::SmList& kernels);

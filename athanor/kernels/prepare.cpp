@@ -44,8 +44,8 @@ struct Entry {
   std::optional<size_t> number;  // among those that must be right; none for a guess
 };
 
-// The most kernels of a program: Ctrl-C waits until the program is compiled. An examination is a process of its
-// own and has no limit.
+// The most kernels of a program: Ctrl-C waits until the program is compiled. An examination is a process of
+// its own and has no limit.
 constexpr size_t most_in_a_program = 8;
 
 // Compiles several kernels in one program, if the device's compiler is quicker with that.

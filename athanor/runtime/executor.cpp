@@ -171,8 +171,8 @@ class Run {
     return {};
   }
 
-  /// The outputs. Their content is ready when everything in their device's queue has run. (The host's queue has
-  /// run everything already; what a device copies to the host has an event of its own.)
+  /// The outputs. Their content is ready when everything in their device's queue has run. (The host's queue
+  /// has run everything already; what a device copies to the host has an event of its own.)
   std::vector<std::shared_ptr<Storage>> outputs() {
     std::map<Device, std::shared_ptr<Event>> done;
     for (const auto& output : outputs_) {

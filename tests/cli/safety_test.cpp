@@ -332,7 +332,7 @@ TEST_F(Safety, ADamagedCacheIsSaidAndMovedAside) {
   EXPECT_EQ(run({"doctor", "--only", "environment.cache.corrupt"}).exit_code, 0);
 }
 
-// The head holds the version too, which may then be any number. A file of a later version would stay for ever.
+// The head holds the version too, which may then be any number. A file of a later version would stay.
 TEST_F(Safety, ACacheWhoseHeadIsDamagedIsNotOfALaterVersion) {
   make_run();
   {

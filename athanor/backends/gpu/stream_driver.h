@@ -78,8 +78,8 @@ class StreamDriver final : public Driver {
   int attribute(int which, int otherwise) const;
   void check(int code, std::string_view doing) const;
   void check_wait(int code) const;
-  /// Whether the code (the same in CUDA and HIP) is of a kernel or memory that failed: every later call returns
-  /// it.
+  /// Whether the code (the same in CUDA and HIP) is of a kernel or memory that failed.
+  /// Every later call returns such a code.
   static bool is_of_earlier_work(int code);
   std::string error_name(int code) const;
   /// Throws Error(device): either the kernel cannot be compiled, or the compiler does not know the device.
