@@ -78,8 +78,8 @@ class Run {
     for (size_t q = 0; q < queues_.size(); ++q)
       if (plan_.queues[q].transfers)
         for (const Device device : plan_.devices) queues_[q]->wait(queue_of(device).record());
-    for (const auto& input : inputs_)
-      if (input->ready() != nullptr && (plan_.devices.size() > 1 || input->device() == Device{}))
+    if (plan_.devices.size() > 1)
+      for (const auto& input : inputs_)
         for (size_t q = 0; q < queues_.size(); ++q)
           if (plan_.queues[q].transfers || input->device() == Device{}) queues_[q]->wait(input->ready());
   }
@@ -171,12 +171,10 @@ class Run {
     return {};
   }
 
-  /// The outputs. Their content is ready when everything in their device's queue has run. (The host's queue
-  /// has run everything already; what a device copies to the host has an event of its own.)
+  /// The outputs. Their content is ready when everything in their device's queue has run.
   std::vector<std::shared_ptr<Storage>> outputs() {
     std::map<Device, std::shared_ptr<Event>> done;
     for (const auto& output : outputs_) {
-      if (output->device() == Device{}) continue;
       const auto [event, fresh] = done.emplace(output->device(), nullptr);
       if (fresh) event->second = queue_of(output->device()).record();
       output->set_ready(event->second);
@@ -205,10 +203,6 @@ class Run {
       case PlanStep::Kind::launch:
         buffers_.push_back(step.scratch_offset >= 0 ? Binding{arenas_.at(step.device), step.scratch_offset}
                                                     : Binding{});
-        // What a device copied to the host may still have to be moved to its place.
-        if (step.device == Device{} && plan_.queues.size() > 1)
-          for (const Binding& buffer : buffers_)
-            if (buffer.storage != nullptr) queue.require(*buffer.storage);
         step.kernel.kernel->enqueue(queue, buffers_, &site);
         break;
       case PlanStep::Kind::copy:

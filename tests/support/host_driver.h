@@ -76,7 +76,7 @@ class HostDriver final : public gpu::Driver {
   void upload(gpu::Stream, gpu::Place to, const void* from, size_t bytes, gpu::Span*) override {
     std::memcpy(at(to), from, bytes);
   }
-  void download(gpu::Stream, void* to, gpu::Place from, size_t bytes, gpu::Span*) override {
+  void download(gpu::Stream, void* to, gpu::Place from, size_t bytes) override {
     std::memcpy(to, at(from), bytes);
   }
   void copy(gpu::Stream, gpu::Place to, gpu::Place from, size_t bytes, gpu::Span*) override {

@@ -99,23 +99,14 @@ class CpuStorage final : public Storage {
     count_memory(device, static_cast<int64_t>(bytes));
   }
   ~CpuStorage() override {
-    set_ready(nullptr);  // what is on its way here must not arrive
     count_memory(device(), -static_cast<int64_t>(bytes()));
     give_back(address(), bytes());
   }
   void read(void* destination, size_t offset, size_t count) const override {
-    await();
     if (count > 0) std::memcpy(destination, static_cast<const std::byte*>(address()) + offset, count);
   }
   void write(const void* source, size_t offset, size_t count) override {
-    await();
     if (count > 0) std::memcpy(static_cast<std::byte*>(address()) + offset, source, count);
-  }
-
- private:
-  // What a device copies here may still be on its way.
-  void await() const {
-    if (ready() != nullptr) ready()->wait();
   }
 };
 

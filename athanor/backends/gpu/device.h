@@ -8,7 +8,6 @@
 
 #include "athanor/backends/gpu/driver.h"
 #include "athanor/backends/gpu/faults.h"
-#include "athanor/backends/gpu/landings.h"
 #include "athanor/backends/gpu/library.h"
 #include "athanor/backends/gpu/pool.h"
 #include "athanor/backends/gpu/queue.h"
@@ -44,7 +43,6 @@ class GpuDevice {
   Pool pool{*this};
   Staging staging{*this};
   Staging crossings{*this};  // for copies in the queue of kernels, which may run late
-  Landings landings{*this};
   Faults faults{*this};
   Traces traces{*this};
   Libraries libraries{*this};

@@ -111,9 +111,6 @@ void GpuQueue::copy_across(const Binding& to, const Binding& from, size_t bytes)
     storage.used_by(record());
   } else if (!out) {
     device_.crossings.copy_in(*this, place_of(to), from, bytes);
-  } else if (far.device() == Device{} && to.offset == 0 && bytes == far.bytes() &&
-             !device_.facts().shares_host_memory) {
-    device_.landings.receive(*this, far, place_of(from));
   } else if (far.device() == Device{}) {
     download(static_cast<std::byte*>(far.address()) + to.offset, place_of(from), bytes);
     finish();
@@ -319,9 +316,6 @@ void GpuQueue::upload(Place to, const void* from, size_t bytes) {
          [&] { return fmt::format("upload {}", format_bytes(bytes)); });
 }
 
-void GpuQueue::download(void* to, Place from, size_t bytes) {
-  traced([&](Span* span) { driver_.download(stream_, to, from, bytes, span); },
-         [&] { return fmt::format("download {}", format_bytes(bytes)); });
-}
+void GpuQueue::download(void* to, Place from, size_t bytes) { driver_.download(stream_, to, from, bytes); }
 
 }  // namespace athanor::gpu
