@@ -91,6 +91,10 @@ std::string device_text(cl_device_id id, cl_device_info what) {
   });
 }
 
+bool has_extension(cl_device_id id, const std::string& name) {
+  return (" " + device_text(id, CL_DEVICE_EXTENSIONS) + " ").find(" " + name + " ") != std::string::npos;
+}
+
 std::string error_name(cl_int code) {
   switch (code) {
 #define ATHANOR_NAME(name) \

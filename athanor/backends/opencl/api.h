@@ -61,6 +61,7 @@ const Api& api();
 /// A platform's or device's answer in words, trimmed; "" if it gives none.
 std::string platform_text(cl_platform_id platform, cl_platform_info what);
 std::string device_text(cl_device_id id, cl_device_info what);
+bool has_extension(cl_device_id id, const std::string& name);
 
 /// "CL_OUT_OF_RESOURCES"
 std::string error_name(cl_int code);

@@ -29,10 +29,7 @@ void add_number(json& table, const char* name, cl_device_id id, cl_device_info w
 
 json describe(cl_platform_id platform, cl_device_id id) {
   json table;
-  const std::string extensions = device_text(id, CL_DEVICE_EXTENSIONS);
-  const auto has = [&](const char* name) {
-    return (" " + extensions + " ").find(fmt::format(" {} ", name)) != std::string::npos;
-  };
+  const auto has = [&](const char* name) { return has_extension(id, name); };
   cl_device_type type = 0;
   get(id, CL_DEVICE_TYPE, type);
   table["kind"] = (type & CL_DEVICE_TYPE_GPU) != 0   ? "gpu"

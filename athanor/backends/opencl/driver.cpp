@@ -130,7 +130,7 @@ void OpenClDriver::launch(Stream stream, const gpu::Launch& launch, Span* span) 
   const cl_command_queue queue = queue_of(stream);
   const std::scoped_lock lock(launching_);
   const bool records = recorder_.records(queue);
-  if (records) check(recorder_.make_own(queue, kernel, launch.name), "make a kernel to be captured");
+  if (records) check(recorder_.make_own(queue, kernel), "make a kernel to be captured");
   cl_uint next = 0;
   const auto set = [&](const Place& place) {  // see BUFFER in language/opencl.kernel
     cl_mem buffer = buffer_of(place);

@@ -42,10 +42,7 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
   facts_.unified_memory = device_number<cl_bool>(id, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_FALSE) == CL_TRUE;
   facts_.spans_cost_nothing = true;      // every event has its times
   facts_.compiles_side_by_side = false;  // PoCL and others compile one kernel of a context at a time
-  const std::string extensions = " " + device_text(id, CL_DEVICE_EXTENSIONS) + " ";
-  const auto has = [&](const char* name) {
-    return extensions.find(fmt::format(" {} ", name)) != std::string::npos;
-  };
+  const auto has = [&](const char* name) { return has_extension(id, name); };
   facts_.waves = has("cl_khr_subgroups") || has("cl_intel_subgroups");
   traits.f64 =
       has("cl_khr_fp64") || device_number<cl_device_fp_config>(id, CL_DEVICE_DOUBLE_FP_CONFIG, 0) != 0;

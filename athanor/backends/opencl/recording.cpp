@@ -2,7 +2,6 @@
 
 #include <array>
 #include <memory>
-#include <string>
 #include <type_traits>
 
 namespace athanor::opencl {
@@ -18,9 +17,7 @@ void await_last(Recording& recording) noexcept {
 }  // namespace
 
 Recorder::Recorder(cl_platform_id platform, cl_device_id id) {
-  if ((" " + device_text(id, CL_DEVICE_EXTENSIONS) + " ").find(" cl_khr_command_buffer ") ==
-      std::string::npos)
-    return;
+  if (!has_extension(id, "cl_khr_command_buffer")) return;
   cl_command_queue_properties needed = 0;
   cl_device_command_buffer_capabilities_khr can = 0;
   if (api().GetDeviceInfo(id, CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR, sizeof needed, &needed,
@@ -50,10 +47,13 @@ cl_int Recorder::begin(cl_command_queue queue) {
   return code;
 }
 
-cl_int Recorder::make_own(cl_command_queue queue, cl_kernel& kernel, const std::string& name) {
+cl_int Recorder::make_own(cl_command_queue queue, cl_kernel& kernel) {
   cl_program program = nullptr;
+  std::array<char, 1024> name{};  // in its program, which may have several kernels
   cl_int code = api().GetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(cl_program), &program, nullptr);
-  if (code == CL_SUCCESS) kernel = api().CreateKernel(program, name.c_str(), &code);
+  if (code == CL_SUCCESS)
+    code = api().GetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, name.size(), name.data(), nullptr);
+  if (code == CL_SUCCESS) kernel = api().CreateKernel(program, name.data(), &code);
   if (code == CL_SUCCESS) open_.at(queue).kernels.push_back(kernel);
   return code;
 }

@@ -29,7 +29,7 @@ class Recorder {
   bool records(cl_command_queue queue) const { return open_.contains(queue); }
   /// Replaces the kernel by one for the next command alone. PoCL 3.1 reads a kernel's arguments when a
   /// command is replayed, and the kernel has been launched with other arguments by then.
-  cl_int make_own(cl_command_queue queue, cl_kernel& kernel, const std::string& name);
+  cl_int make_own(cl_command_queue queue, cl_kernel& kernel);
   cl_int add(cl_command_queue queue, cl_kernel kernel, const size_t* all, const size_t* group);
   /// nullptr if the driver refuses.
   gpu::Captured end(cl_command_queue queue);

@@ -17,14 +17,10 @@ cl_uint number(cl_device_id id, cl_device_info what) {
   return api().GetDeviceInfo(id, what, sizeof value, &value, nullptr) == CL_SUCCESS ? value : 0;
 }
 
-bool has(cl_device_id id, const std::string& extension) {
-  return (" " + device_text(id, CL_DEVICE_EXTENSIONS) + " ").find(" " + extension + " ") != std::string::npos;
-}
-
 int least_wave(cl_device_id id) {
   std::array<size_t, 16> waves{};
   size_t bytes = 0;
-  if (!has(id, "cl_intel_required_subgroup_size") ||
+  if (!has_extension(id, "cl_intel_required_subgroup_size") ||
       api().GetDeviceInfo(id, CL_DEVICE_SUB_GROUP_SIZES_INTEL, sizeof waves, waves.data(), &bytes) !=
           CL_SUCCESS ||
       bytes == 0 || bytes > sizeof waves)
@@ -36,13 +32,13 @@ int least_wave(cl_device_id id) {
 
 std::vector<MatrixUnit> units_to_try(cl_device_id id) {
   return opencl_units({.least_wave = least_wave(id),
-                       .amd = has(id, "cl_amd_device_attribute_query"),
-                       .nvidia = has(id, "cl_nv_device_attribute_query"),
-                       .dots = has(id, "cl_khr_integer_dot_product")});
+                       .amd = has_extension(id, "cl_amd_device_attribute_query"),
+                       .nvidia = has_extension(id, "cl_nv_device_attribute_query"),
+                       .dots = has_extension(id, "cl_khr_integer_dot_product")});
 }
 
 cl_uint compute_units_of(cl_device_id id) {
-  if (has(id, "cl_intel_device_attribute_query"))
+  if (has_extension(id, "cl_intel_device_attribute_query"))
     if (const cl_uint cores =
             number(id, CL_DEVICE_NUM_SLICES_INTEL) * number(id, CL_DEVICE_NUM_SUB_SLICES_PER_SLICE_INTEL);
         cores > 0)
