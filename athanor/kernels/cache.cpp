@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "athanor/base/os/system.h"
 #include "athanor/base/sqlite.h"
 
 namespace athanor {
@@ -128,7 +129,8 @@ void KernelCache::raise_peak(const std::string& environment, double flops_per_se
 bool KernelCache::is_marked(const std::string& key, const std::string& candidate) {
   const std::scoped_lock lock(mutex_);
   if (!open()) return false;
-  SqlStatement statement(database_, "SELECT 1 FROM marks WHERE key=? AND candidate=?");
+  SqlStatement statement(database_,
+                         "SELECT 1 FROM marks WHERE key=? AND candidate=? AND NOT is_running(process)");
   const bool found = statement.bind_bytes(key).bind_bytes(candidate).step();
   if (!found) look_for_trouble(false);
   return found;
@@ -137,18 +139,22 @@ bool KernelCache::is_marked(const std::string& key, const std::string& candidate
 void KernelCache::mark(const std::string& key, const std::string& candidate) {
   const std::scoped_lock lock(mutex_);
   if (open_for_writing())
-    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO marks VALUES(?, ?)")
+    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO marks VALUES(?, ?, ?)")
               .bind_bytes(key)
               .bind_bytes(candidate)
+              .bind_bytes(os::process_identity())
               .run());
 }
 
 void KernelCache::unmark(const std::string& key, const std::string& candidate) {
   const std::scoped_lock lock(mutex_);
   if (open_for_writing())
-    wrote(SqlStatement(database_, "DELETE FROM marks WHERE key=? AND candidate=?")
+    wrote(SqlStatement(
+              database_,
+              "DELETE FROM marks WHERE key=? AND candidate=? AND (process=? OR NOT is_running(process))")
               .bind_bytes(key)
               .bind_bytes(candidate)
+              .bind_bytes(os::process_identity())
               .run());
 }
 
@@ -268,7 +274,9 @@ std::vector<KernelCache::Entry> KernelCache::entries() {
   for (SqlStatement s(database_, "SELECT key, winner, seconds, disturbed, spread FROM winners ORDER BY key");
        s.step();)
     all.push_back({"winner", s.text(0), s.text(1), 0, s.real(2), s.integer(3) > 0, s.real(4)});
-  for (SqlStatement s(database_, "SELECT key, candidate FROM marks ORDER BY key"); s.step();)
+  for (SqlStatement s(database_,
+                      "SELECT DISTINCT key, candidate FROM marks WHERE NOT is_running(process) ORDER BY key");
+       s.step();)
     all.push_back({"marked", s.text(0), s.text(1), 0, 0});
   for (SqlStatement s(database_, "SELECT key, wrong, seconds FROM examinations ORDER BY key"); s.step();)
     all.push_back({"examined", s.text(0), s.text(1), 0, s.real(2)});

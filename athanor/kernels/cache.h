@@ -27,7 +27,7 @@ class KernelCache {
   static KernelCache& instance();
   /// The version of what the tables hold, of how candidates are checked, and of what generated sources rely
   /// on. A file of an earlier version is emptied. Stored as SQLite's user_version.
-  static constexpr int schema = 7;
+  static constexpr int schema = 8;
 
   /// The result of timing a problem's candidates.
   struct Winner {
@@ -61,8 +61,9 @@ class KernelCache {
   /// Counts a problem, and raises the rates that it exceeds.
   void raise_peak(const std::string& environment, double flops_per_second, double bytes_per_second);
 
-  /// A candidate is marked before it is tried. If the mark is still there later, trying it killed or hung the
-  /// process, and it must not be tried again.
+  /// A candidate is marked before it is tried. If the mark of a process that has ended is still there, trying
+  /// it killed or hung that process, and it must not be tried again. unmark() removes this process's mark and
+  /// those of processes that have ended.
   bool is_marked(const std::string& key, const std::string& candidate);
   void mark(const std::string& key, const std::string& candidate);
   void unmark(const std::string& key, const std::string& candidate);

@@ -14,6 +14,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
+#include "athanor/base/os/system.h"
 #include "athanor/base/sqlite.h"
 #include "athanor/kernels/watchdog.h"
 
@@ -55,6 +56,17 @@ class RemovedAtEnd {
 // Checking reads all of the file: a larger one is found to be damaged when the damaged part is read.
 constexpr uintmax_t most_checked_bytes = uintmax_t{8} << 20;
 
+// The SQL function that tells marks of processes that have ended from those of processes that run.
+void add_is_running(sqlite3* database) {
+  const auto answer = [](sqlite3_context* context, int, sqlite3_value** values) {
+    const void* bytes = sqlite3_value_blob(values[0]);
+    const auto size = static_cast<size_t>(sqlite3_value_bytes(values[0]));
+    const std::string process = bytes == nullptr ? "" : std::string(static_cast<const char*>(bytes), size);
+    sqlite3_result_int(context, os::is_running(process) ? 1 : 0);
+  };
+  sqlite3_create_function(database, "is_running", 1, SQLITE_UTF8, nullptr, answer, nullptr, nullptr);
+}
+
 // Called before SQLite opens the file: closing the file later would release SQLite's locks.
 std::string head_of(const std::filesystem::path& file) {
   std::string head(database_head, '\0');
@@ -75,7 +87,7 @@ std::string make_tables() {
       "spread REAL, disturbed INTEGER, bucket BLOB, work REAL);"
       "CREATE INDEX alike ON winners(bucket);"
       "CREATE TABLE peaks(environment BLOB PRIMARY KEY, flops REAL, bytes REAL, problems INTEGER);"
-      "CREATE TABLE marks(key BLOB, candidate BLOB, PRIMARY KEY(key, candidate));"
+      "CREATE TABLE marks(key BLOB, candidate BLOB, process BLOB, PRIMARY KEY(key, candidate, process));"
       "CREATE TABLE examinations(key BLOB PRIMARY KEY, wrong BLOB, checks INTEGER, seconds REAL);"
       "CREATE TABLE checked_loops(key BLOB PRIMARY KEY);"
       "CREATE TABLE binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB, sum BLOB);"
@@ -159,6 +171,7 @@ bool KernelCache::prepare_file(std::string& damage) {
                                          : fmt::format("cannot be used ({})", trouble.reason));
     return false;
   }
+  add_is_running(database_);
   // If other processes use the file now, its journal stays as it was.
   sqlite3_exec(database_, "PRAGMA synchronous=NORMAL; PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr);
   return true;
@@ -293,6 +306,10 @@ void KernelCache::export_to(const std::filesystem::path& path) {
     if (reason) throw file_error("write", path, reason, std::filesystem::file_size(file_, ignored));
     throw Error(ErrorCode::io, "cannot write the file: " + said, path.string());
   }
+  if (SqlStatement(database_, "ATTACH ? AS copy").bind(temporary.string()).run()) {
+    run_sql(database_, "DELETE FROM copy.marks WHERE is_running(process)");
+    run_sql(database_, "DETACH copy");
+  }
   os::replace_file(temporary, path);
 }
 
@@ -304,12 +321,13 @@ void KernelCache::import_from(const std::filesystem::path& path) {
   int64_t version = -1;
   if (attached)
     if (SqlStatement s(database_, "PRAGMA other.user_version"); s.step()) version = s.integer(0);
-  const bool imported = attached && version == schema &&
-                        run_sql(database_,
-                                "BEGIN; INSERT OR REPLACE INTO winners SELECT * FROM other.winners;"
-                                "INSERT OR REPLACE INTO marks SELECT * FROM other.marks;"
-                                "INSERT OR REPLACE INTO binaries SELECT * FROM other.binaries;"
-                                "INSERT OR REPLACE INTO parts SELECT * FROM other.parts; COMMIT;");
+  const bool imported =
+      attached && version == schema &&
+      run_sql(database_,
+              "BEGIN; INSERT OR REPLACE INTO winners SELECT * FROM other.winners;"
+              "INSERT OR REPLACE INTO marks SELECT * FROM other.marks WHERE NOT is_running(process);"
+              "INSERT OR REPLACE INTO binaries SELECT * FROM other.binaries;"
+              "INSERT OR REPLACE INTO parts SELECT * FROM other.parts; COMMIT;");
   if (!imported) run_sql(database_, "ROLLBACK");
   run_sql(database_, "DETACH other");
   if (!imported)

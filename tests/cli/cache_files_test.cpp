@@ -10,6 +10,7 @@
 #include "athanor/kernels/cache.h"
 #include "tests/cli/program_test.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/left_mark.h"
 
 namespace athanor {
 namespace {
@@ -36,7 +37,8 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
   here.store_winner(
       "a device|problem of CacheFiles",
       {"second", 2e-3, "two candidates", {{"first", 3e-3}, {"second", 2e-3}}, 0.25, 1, "alike", 7});
-  here.mark("a device|problem of CacheFiles", "third");
+  testing::leave_mark("a device|problem of CacheFiles", "third");
+  here.mark("a device|problem of CacheFiles", "this process tries it now");
   here.store_binary("binary of CacheFiles", "a device of CacheFiles", "a kernel", std::string("\0code", 5));
   here.store_part("part of CacheFiles", {"binary of CacheFiles", "a kernel_0"});
   EXPECT_TRUE(here.has_binary("binary of CacheFiles"));

@@ -2,17 +2,24 @@
 #include "athanor/kernels/cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "athanor/base/os/system.h"
 #include "athanor/base/sqlite.h"
+#include "tests/support/left_mark.h"
 #include "tests/support/temp_folder.h"
 
 namespace athanor {
@@ -85,6 +92,73 @@ TEST(KernelCache, CompilesAnewWhatIsDamaged) {
   EXPECT_EQ(cache.find_binary(key), "") << "a flipped bit is no kernel";
   cache.store_binary(key, "a device", "a kernel", binary);
   EXPECT_EQ(cache.find_binary(key), binary);
+}
+
+/// A process that does nothing until it is killed.
+class OtherProcess {
+ public:
+  OtherProcess() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    number_ = fork();
+    if (number_ == 0) {
+      const std::string own = os::process_identity();
+      for (static_cast<void>(write(ends[1], own.data(), own.size())), close(ends[1]);;) pause();
+    }
+    close(ends[1]);
+    std::array<char, 256> own{};
+    for (ssize_t count = 0; (count = read(ends[0], own.data(), own.size())) > 0;)
+      identity_.append(own.data(), static_cast<size_t>(count));
+    close(ends[0]);
+  }
+  ~OtherProcess() { end(); }
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+
+  const std::string& identity() const { return identity_; }
+  void kill_only() const { kill(number_, SIGKILL); }
+  void end() {
+    if (number_ <= 0) return;
+    kill_only();
+    waitpid(std::exchange(number_, 0), nullptr, 0);
+  }
+
+ private:
+  pid_t number_ = 0;
+  std::string identity_;
+};
+
+TEST(KernelCache, DoesNotTakeTheMarkOfARunningProcessForOneThatWasLeft) {
+  KernelCache& cache = KernelCache::instance();
+  if (!cache.why_unused().empty()) GTEST_SKIP() << "nothing is remembered here";
+  const std::string key = "a problem of two processes";
+  OtherProcess other;
+  ASSERT_FALSE(other.identity().empty());
+  testing::leave_mark(key, "kernel", other.identity());
+  EXPECT_FALSE(cache.is_marked(key, "kernel"));
+  cache.mark(key, "kernel");
+  EXPECT_FALSE(cache.is_marked(key, "kernel")) << "this process tries it now";
+  cache.unmark(key, "kernel");
+  other.end();
+  EXPECT_TRUE(cache.is_marked(key, "kernel")) << "unmark() has left the other's";
+  cache.unmark(key, "kernel");
+  EXPECT_FALSE(cache.is_marked(key, "kernel"));
+}
+
+TEST(ProcessIdentity, TellsProcessesApart) {
+  const std::string own = os::process_identity();
+  EXPECT_TRUE(os::is_running(own));
+  EXPECT_EQ(os::process_identity(), own);
+  OtherProcess other;
+  EXPECT_NE(other.identity(), own);
+  EXPECT_TRUE(os::is_running(other.identity()));
+  EXPECT_FALSE(os::is_running(own + "1")) << "the number was given to a later process";
+  other.kill_only();
+  for (int i = 0; i < 2000 && os::is_running(other.identity()); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(os::is_running(other.identity())) << "it has ended, though its parent has not waited for it";
+  for (const char* wrong : {"", "a", "a b ../1 2", "a b 1", "a b -1 2"})
+    EXPECT_FALSE(os::is_running(wrong)) << wrong;
 }
 
 }  // namespace

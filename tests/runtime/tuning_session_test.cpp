@@ -13,6 +13,7 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/ops/ops.h"
 #include "tests/runtime/tuning_fixture.h"
+#include "tests/support/left_mark.h"
 
 namespace athanor {
 namespace {
@@ -221,7 +222,7 @@ TEST_F(Session, WhatEndedTheProgramWhileItWasCompiledIsTriedOnceMore) {
     for (const PlanStep& one : last_plan()->steps)
       if (one.request) problem = problem_key(one.device, *one.request);
   }
-  KernelCache::instance().mark("background|" + problem, "b");  // like a process that was killed
+  testing::leave_mark("background|" + problem, "b");
   next_process();
   note_threads();
   TuningSession session({}, [this] { return now_; });

@@ -42,6 +42,13 @@ struct ProcessUser {
 };
 ProcessUser process_user();
 
+/// Identifies this process, now and later: process numbers are given again, and are the machine's or the
+/// container's own. "" if it cannot be found out.
+std::string process_identity();
+/// Whether the process with this identity still runs. False for one of another machine or container, of which
+/// nothing is known here.
+bool is_running(const std::string& identity);
+
 /// "NAME=value" of every variable.
 std::vector<std::string> environment();
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <sstream>
 
 #include "athanor/base/os/system.h"
 
@@ -37,6 +38,24 @@ FileFacts::Kind kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return FileFacts::Kind::folder;
   if (S_ISLNK(mode)) return FileFacts::Kind::link;
   return S_ISCHR(mode) || S_ISBLK(mode) ? FileFacts::Kind::device : FileFacts::Kind::other;
+}
+
+// The boot, the container, the number, and the time of the start of a process; "" if there is none.
+std::string identity_of(const std::string& number) {
+  constexpr size_t longest = 4096;
+  const auto boot = read_some("/proc/sys/kernel/random/boot_id", longest);
+  const auto facts = read_some("/proc/" + number + "/stat", longest);  // "7 (name) S 1 ..."
+  std::error_code unknown;
+  const auto space = std::filesystem::read_symlink("/proc/self/ns/pid", unknown).string();
+  if (!boot || !facts || facts->rfind(')') == std::string::npos) return {};  // the name may hold anything
+  std::istringstream fields(facts->substr(facts->rfind(')') + 1));
+  std::string state, field;
+  fields >> state;
+  constexpr int before_start = 18;  // proc(5): the start is field 22, the state field 3
+  for (int i = 0; i < before_start; ++i) fields >> field;
+  fields >> field;
+  if (!fields || state == "Z" || state == "X") return {};
+  return boot->substr(0, boot->find('\n')) + ' ' + space + ' ' + number + ' ' + field;
 }
 
 // Extracts the text from "6,1234,5678,-;text" and lines of " KEY=value" after it.
@@ -111,6 +130,16 @@ ProcessUser process_user() {
   const int count = getgroups(static_cast<int>(groups.size()), groups.data());
   for (int i = 0; i < count; ++i) user.groups.push_back(groups[static_cast<size_t>(i)]);
   return user;
+}
+
+std::string process_identity() { return identity_of(std::to_string(getpid())); }
+
+bool is_running(const std::string& identity) {
+  std::istringstream fields(identity);
+  std::string boot, space, number;
+  fields >> boot >> space >> number;
+  return fields && number.find_first_not_of("0123456789") == std::string::npos &&
+         identity_of(number) == identity;
 }
 
 std::vector<std::string> environment() {

@@ -1,4 +1,6 @@
 #ifdef _WIN32
+#include <windows.h>
+// windows.h must come first
 #include <process.h>
 
 #include <cstdlib>
@@ -7,6 +9,22 @@
 #include "athanor/base/os/system.h"
 
 namespace athanor::os {
+namespace {
+
+// The number of a process and the time of its start; "" if it does not run.
+std::string identity_of(unsigned long number) {
+  const HANDLE process = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE, FALSE, number);
+  if (process == nullptr) return {};
+  FILETIME start{}, end{}, kernel{}, user{};
+  const bool runs = WaitForSingleObject(process, 0) == WAIT_TIMEOUT &&
+                    GetProcessTimes(process, &start, &end, &kernel, &user) != 0;
+  CloseHandle(process);
+  if (!runs) return {};
+  return std::to_string(number) + ' ' + std::to_string(start.dwHighDateTime) + ' ' +
+         std::to_string(start.dwLowDateTime);
+}
+
+}  // namespace
 
 std::optional<FileFacts> file_facts(const std::filesystem::path& path) {
   std::error_code failed;
@@ -60,6 +78,12 @@ std::optional<Space> space(const std::filesystem::path& path) {
 }
 
 ProcessUser process_user() { return {}; }
+
+std::string process_identity() { return identity_of(GetCurrentProcessId()); }
+
+bool is_running(const std::string& identity) {
+  return !identity.empty() && identity_of(std::strtoul(identity.c_str(), nullptr, 10)) == identity;
+}
 
 std::vector<std::string> environment() {
   std::vector<std::string> all;
