@@ -58,13 +58,15 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
       .set("DY_1", last.strides[1]);
   GpuCandidate candidate{.name = "csr", .scratch_bytes = static_cast<size_t>(rows + 2) * 4};
   const auto add = [&](const std::string& name, CsrKind kind, int64_t work,
-                       std::vector<GpuLaunch::Argument> arguments, bool can_fault = false) {
+                       std::vector<GpuLaunch::Argument> arguments, bool can_fault = false,
+                       int64_t local_bytes = 0) {
     Defines own = defines;
     own.set("KIND", kind);
     candidate.launches.push_back({.name = name,
                                   .source = own.text() + std::string(template_text("csr")),
                                   .groups = {ceil_div(work, items), 1, 1},
                                   .group_size = {items, 1, 1},
+                                  .local_bytes = local_bytes,
                                   .arguments = std::move(arguments),
                                   .can_fault = can_fault});
   };
@@ -79,7 +81,7 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
       by_dense    ? csr_dense
       : by_values ? csr_values
                   : csr_product,
-      count, {bounds, {1}, {2}, {3}, {4}}, true);
+      count, {bounds, {1}, {2}, {3}, {4}}, true, by_values && lanes > 1 ? items * (wide ? 8 : 4) : 0);
   return {std::move(candidate)};
 }
 
