@@ -9,5 +9,9 @@ namespace athanor {
 /// caller's (never more threads than calls). If a call fails, the others are still made; then the exception
 /// of the first failed call is thrown.
 void in_threads(size_t count, size_t threads, const std::function<void(size_t)>& work);
+/// The same. `around` is called once in each thread, with a function that makes the thread's calls. It gives
+/// the thread what it needs while it works.
+void in_threads(size_t count, size_t threads, const std::function<void(size_t)>& work,
+                const std::function<void(const std::function<void()>& calls)>& around);
 
 }  // namespace athanor

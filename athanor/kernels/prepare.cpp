@@ -1,6 +1,5 @@
 // Compiling the kernels of a plan, several at once.
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <optional>
 #include <span>
@@ -72,19 +71,18 @@ void prepare_one(const Entry& entry, const NamedError& named) try {
 }
 
 void prepare_all(const std::vector<Entry>& kernels, const NamedError& named) {
-  std::atomic<size_t> next{0};
-  const size_t threads =
-      std::clamp<size_t>(std::thread::hardware_concurrency(), 1, std::max<size_t>(1, kernels.size()));
-  in_threads(threads, threads, [&, examines = examining()](size_t) {
-    const ExaminationScope scope(examines);
-    const CompileApartScope apart;
-    for (size_t i = next++; i < kernels.size(); i = next++) {
-      throw_if_interrupted();
-      tell_wait("compiling kernels",
-                fmt::format("{} of {}", i + 1, kernels.size()));  // only the caller's thread has a listener
-      prepare_one(kernels[i], named);
-    }
-  });
+  const auto prepare = [&](size_t i) {
+    throw_if_interrupted();
+    tell_wait("compiling kernels",
+              fmt::format("{} of {}", i + 1, kernels.size()));  // only the caller's thread has a listener
+    prepare_one(kernels[i], named);
+  };
+  in_threads(kernels.size(), std::max(1U, std::thread::hardware_concurrency()), prepare,
+             [examines = examining()](const auto& calls) {
+               const ExaminationScope scope(examines);
+               const CompileApartScope apart;
+               calls();
+             });
 }
 
 }  // namespace

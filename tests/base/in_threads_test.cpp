@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -29,6 +30,26 @@ TEST(InThreads, CallsEachOnceInSoManyThreads) {
     EXPECT_LE(seen.size(), std::clamp<size_t>(threads, 1, calls.size()));
   }
   in_threads(0, 4, [](size_t) { FAIL(); });
+}
+
+TEST(InThreads, CallsAroundOncePerThread) {
+  std::atomic<int> outside{0}, calls{0};
+  thread_local bool inside = false;
+  const auto work = [&](size_t) { inside ? ++calls : ++outside; };
+  std::set<std::thread::id> threads;
+  std::mutex mutex;
+  in_threads(20, 3, work, [&](const std::function<void()>& all) {
+    {
+      const std::scoped_lock lock(mutex);
+      EXPECT_TRUE(threads.insert(std::this_thread::get_id()).second);
+    }
+    inside = true;
+    all();
+    inside = false;
+  });
+  EXPECT_EQ(calls, 20);
+  EXPECT_EQ(outside, 0);
+  EXPECT_LE(threads.size(), 3U);
 }
 
 // Each call waits for the other.
