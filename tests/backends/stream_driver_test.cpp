@@ -16,6 +16,10 @@ int events = 0, recording = 0;          // events that exist; how recording the 
 int make_event(void** event, unsigned) { return *event = &++events, 0; }
 int end_event(void*) { return has_context ? --events, 0 : 201; }
 
+// CUDA has handles for devices; their numbers in the list are not these.
+constexpr int first_handle = 40;
+int retained = 0;
+
 gpu::StreamApi made_up() {
   gpu::StreamApi api{.missing = {}, .target = GpuTarget::cuda, .attributes = {}};
   api.device_name = [](char* name, int, int) { return name[0] = 'X', 0; };
@@ -48,6 +52,35 @@ class StreamDriverTest : public ::testing::Test {
   const gpu::StreamApi api = made_up();
   gpu::StreamDriver driver{api, no_compiler, 0, Device{1, 0}};
 };
+
+TEST(StreamDrivers, TakeTheHandleOfTheirDevice) {
+  gpu::StreamApi api = made_up();
+  api.init = [](unsigned) { return 0; };
+  api.device_count = [](int* count) { return *count = 2, 0; };
+  api.device_get = [](int* handle, int number) { return *handle = first_handle + number, 0; };
+  api.device_name = [](char* name, int, int handle) { return name[0] = static_cast<char>(handle), 0; };
+  api.device_memory = [](size_t* bytes, int handle) { return *bytes = static_cast<size_t>(handle), 0; };
+  api.device_pci_address = [](char* text, int, int handle) { return text[0] = static_cast<char>(handle), 0; };
+  api.device_attribute = [](int* value, int, int handle) { return *value = handle, 0; };
+  api.architecture = [](const gpu::StreamApi&, int handle) { return "sm_" + std::to_string(handle); };
+  api.retain = [](void** context, int handle) { return *context = &retained, retained = handle, 0; };
+  api.set_context = [](void*) { return 0; };
+  const auto list = gpu::list_devices(api, no_compiler, 1);
+  ASSERT_EQ(list.size(), 2U);
+  for (size_t number = 0; number < 2; ++number) {
+    gpu::Driver& driver = *list[number];
+    const int handle = first_handle + static_cast<int>(number);
+    const DeviceInfo& info = driver.facts().info;
+    EXPECT_EQ(info.device.index, number);
+    EXPECT_EQ(info.name, std::string(1, static_cast<char>(handle)));
+    EXPECT_EQ(info.memory_bytes, static_cast<uint64_t>(handle));
+    EXPECT_EQ(info.properties.at("architecture").value, "sm_" + std::to_string(handle));
+    EXPECT_EQ(info.properties.at("PCI address").value, info.name);
+    EXPECT_EQ(driver.facts().traits.max_group_size, handle);
+    driver.open();
+    EXPECT_EQ(retained, handle);
+  }
+}
 
 // A tensor may end in a thread that never used its device.
 TEST_F(StreamDriverTest, GivesMarksBackInAnyThread) {

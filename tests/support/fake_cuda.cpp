@@ -7,8 +7,8 @@
 
 namespace {
 
-// The index of the visible card `number`, or -1.
-int card(int number) {
+// The index of the visible card with this number, or -1.
+int card_of(int number) {
   const char* const cards = std::getenv("ATHANOR_FAKE_CARDS");
   const int count = cards == nullptr ? 1 : std::atoi(cards);
   if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) {
@@ -18,22 +18,28 @@ int card(int number) {
   return number < count ? number : -1;
 }
 
+// Handles of cards are not their numbers.
+constexpr int first_handle = 1000;
+int card(int handle) { return handle < first_handle ? -1 : card_of(handle - first_handle); }
+
 constexpr int no_device = 100, invalid_device = 101, not_supported = 801;
 
 }  // namespace
 
 extern "C" {
 
-int cuInit(unsigned) { return card(0) < 0 ? no_device : 0; }
+int cuInit(unsigned) { return card_of(0) < 0 ? no_device : 0; }
 int cuDriverGetVersion(int* version) {
   const char* const told = std::getenv("ATHANOR_FAKE_DRIVER");
   return *version = told == nullptr ? 12040 : std::atoi(told), 0;
 }
 int cuDeviceGetCount(int* count) {
-  for (*count = 0; card(*count) >= 0;) ++*count;
+  for (*count = 0; card_of(*count) >= 0;) ++*count;
   return 0;
 }
-int cuDeviceGet(int* device, int number) { return card(number) < 0 ? invalid_device : (*device = number, 0); }
+int cuDeviceGet(int* device, int number) {
+  return card_of(number) < 0 ? invalid_device : (*device = first_handle + number, 0);
+}
 int cuDeviceGetName(char* name, int size, int device) {
   std::snprintf(name, static_cast<size_t>(size), "Fake card %d", card(device));
   return 0;

@@ -41,6 +41,7 @@ StreamApi load() {
   finder.find(api.init, "cuInit")
       .find(api.driver_version, "cuDriverGetVersion")
       .find(api.device_count, "cuDeviceGetCount")
+      .find(api.device_get, "cuDeviceGet")
       .find(api.device_name, "cuDeviceGetName")
       .find(api.device_memory, "cuDeviceTotalMem_v2")
       .find(api.device_attribute, "cuDeviceGetAttribute")

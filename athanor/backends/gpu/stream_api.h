@@ -29,6 +29,8 @@ struct StreamApi {
   int (*init)(unsigned) = nullptr;
   int (*driver_version)(int*) = nullptr;
   int (*device_count)(int*) = nullptr;
+  /// The handle of the device with this number in the list, for all calls below. nullptr: it is the number.
+  int (*device_get)(int* handle, int number) = nullptr;
   int (*device_name)(char*, int, int) = nullptr;
   int (*device_memory)(size_t*, int) = nullptr;
   int (*device_attribute)(int*, int attribute, int) = nullptr;
@@ -58,7 +60,7 @@ struct StreamApi {
   int (*copy_to_device)(void* to, const void* from, size_t, void* stream) = nullptr;
   int (*copy_to_host)(void* to, void* from, size_t, void* stream) = nullptr;
   int (*copy_on_device)(void* to, void* from, size_t, void* stream) = nullptr;
-  /// Peers: a context or, without contexts, the number of a device.
+  /// Peers: a context or, without contexts, the handle of a device.
   int (*copy_peer)(void* to, void* to_peer, void* from, void* from_peer, size_t, void* stream) = nullptr;
   int (*peer_possible)(int*, int device, int peer) = nullptr;
   int (*peer_enable)(void* peer, unsigned flags) = nullptr;

@@ -38,14 +38,14 @@ void StreamDriver::check_wait(int code) const {
 }
 
 int StreamDriver::make_current() const {
-  return context_ != nullptr ? api_.set_context(context_) : api_.set_device(number_);
+  return context_ != nullptr ? api_.set_context(context_) : api_.set_device(handle_);
 }
 
 void StreamDriver::enter() const { check(make_current(), "use the device"); }
 
 void StreamDriver::open() {
   const std::string doing = fmt::format("use {}", facts_.info.name);
-  if (api_.retain != nullptr) check(api_.retain(&context_, number_), doing);
+  if (api_.retain != nullptr) check(api_.retain(&context_, handle_), doing);
   enter();
   check(api_.event_create(&start_, 0), doing);
   check(api_.event_record(start_, nullptr), doing);
@@ -156,15 +156,15 @@ bool StreamDriver::reaches(const Driver& other) const {
 }
 
 void* StreamDriver::as_peer() const {
-  return context_ != nullptr ? context_ : reinterpret_cast<void*>(static_cast<intptr_t>(number_));
+  return context_ != nullptr ? context_ : reinterpret_cast<void*>(static_cast<intptr_t>(handle_));
 }
 
 void StreamDriver::connect(const StreamDriver& other) {
   const std::scoped_lock lock(connecting_);
-  if (other.number_ == number_ || !connected_.insert(other.number_).second) return;
+  if (other.handle_ == handle_ || !connected_.insert(other.handle_).second) return;
   // If this fails, the interface copies through the host's memory by itself.
   int possible = 0;
-  if (api_.peer_possible(&possible, number_, other.number_) == 0 && possible != 0)
+  if (api_.peer_possible(&possible, handle_, other.handle_) == 0 && possible != 0)
     api_.peer_enable(other.as_peer(), 0);
 }
 

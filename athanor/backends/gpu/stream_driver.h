@@ -17,7 +17,7 @@ namespace athanor::gpu {
 
 class StreamDriver final : public Driver {
  public:
-  StreamDriver(const StreamApi& api, FindCompiler compiler, int number, Device device);
+  StreamDriver(const StreamApi& api, FindCompiler compiler, int handle, Device device);
 
   void open() override;
   Memory allocate(size_t bytes, std::string& why) override;
@@ -90,7 +90,7 @@ class StreamDriver final : public Driver {
   void connect(const StreamDriver& other);
 
   const StreamApi& api_;
-  int number_;
+  int handle_;
   int version_ = 0;  // the driver's, in its own form: 12040
   std::string architecture_;
   const CompilerApi& compiler_;

@@ -19,11 +19,11 @@ int version_of(const StreamApi& api) {
 
 }  // namespace
 
-StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int number, Device device)
+StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int handle, Device device)
     : api_(api),
-      number_(number),
+      handle_(handle),
       version_(version_of(api)),
-      architecture_(api.architecture(api, number)),
+      architecture_(api.architecture(api, handle)),
       compiler_(compiler(version_, architecture_)),
       compiled_for_(compiler_.own_name != nullptr ? compiler_.own_name(compiler_, architecture_)
                                                   : architecture_) {
@@ -32,9 +32,9 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   info.device = device;
   info.kind = "gpu";
   std::array<char, 256> text{}, pci{};
-  if (api.device_name(text.data(), text.size() - 1, number) == 0) info.name = text.data();
+  if (api.device_name(text.data(), text.size() - 1, handle) == 0) info.name = text.data();
   size_t bytes = 0;
-  if (api.device_memory(&bytes, number) == 0) info.memory_bytes = bytes;
+  if (api.device_memory(&bytes, handle) == 0) info.memory_bytes = bytes;
   facts_.unified_memory = attribute(api.attributes.integrated, 0) == 1;
   facts_.target = api.target;
   facts_.waves = true;
@@ -53,9 +53,9 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   traits.box_copies = traits.box_copies && api.encode_tensor != nullptr;
   const std::string source = api.target == GpuTarget::cuda ? "CUDA" : "HIP";
   const bool has_pci =
-      api.device_pci_address != nullptr && api.device_pci_address(pci.data(), pci.size() - 1, number) == 0;
+      api.device_pci_address != nullptr && api.device_pci_address(pci.data(), pci.size() - 1, handle) == 0;
   std::array<unsigned char, 16> uuid{};
-  const bool has_uuid = api.device_uuid != nullptr && api.device_uuid(uuid.data(), number) == 0;
+  const bool has_uuid = api.device_uuid != nullptr && api.device_uuid(uuid.data(), handle) == 0;
   describe(source, attribute(api.attributes.multiprocessors, 1),
            {{"driver", fmt::format("{} {}", source, version_)},
             {"vendor", api.target == GpuTarget::cuda ? "NVIDIA" : "AMD"},
@@ -79,7 +79,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
 
 int StreamDriver::attribute(int which, int otherwise) const {
   int value = 0;
-  return api_.device_attribute(&value, which, number_) == 0 && value > 0 ? value : otherwise;
+  return api_.device_attribute(&value, which, handle_) == 0 && value > 0 ? value : otherwise;
 }
 
 KernelResources StreamDriver::resources(Function function, const GpuLaunch& launch) {
@@ -108,9 +108,13 @@ std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, FindComp
   std::vector<std::unique_ptr<Driver>> list;
   int count = 0;
   if (!api.missing.empty() || api.init(0) != 0 || api.device_count(&count) != 0) return list;
-  for (int number = 0; number < count; ++number)
-    list.push_back(std::make_unique<StreamDriver>(api, compiler, number,
+  for (int number = 0; number < count; ++number) {
+    int handle = number;
+    // Without this one, the others would have wrong numbers.
+    if (api.device_get != nullptr && api.device_get(&handle, number) != 0) return {};
+    list.push_back(std::make_unique<StreamDriver>(api, compiler, handle,
                                                   Device{provider, static_cast<uint8_t>(number)}));
+  }
   return list;
 }
 
