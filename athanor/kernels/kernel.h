@@ -169,8 +169,8 @@ class Backend : public DeviceProvider, public Allocator {
   virtual void unload_unused_kernels(int /*device*/) {}
   /// Whether threads of one process compile the device's kernels at the same time.
   virtual bool compiles_side_by_side(int /*device*/) { return true; }
-  /// Compiles kernels of a device in one program, if that takes less time than preparing each. prepare()
-  /// reports what does not compile.
+  /// Compiles kernels of a device, several in a program, if that takes less time than preparing each.
+  /// prepare() reports what does not compile. Throws Interrupted.
   virtual void compile_together(int /*device*/, std::span<const Kernel* const> /*kernels*/) {}
   /// Bytes that can still be allocated beside other programs, as the driver says; none if it does not say.
   virtual std::optional<uint64_t> free_memory(int /*device*/) { return {}; }

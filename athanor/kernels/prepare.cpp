@@ -43,22 +43,11 @@ struct Entry {
   std::optional<size_t> number;  // among those that must be right; none for a guess
 };
 
-// The most kernels of a program: Ctrl-C waits until the program is compiled. An examination is a process of
-// its own and has no limit.
-constexpr size_t most_in_a_program = 8;
-
-// Compiles several kernels in one program, if the device's compiler is quicker with that.
+// Compiles several kernels in one program, where the device's compiler is quicker with that.
 void prepare_together(const std::vector<Entry>& all) {
   std::map<Device, std::vector<const Kernel*>> by_device;
   for (const Entry& entry : all) by_device[entry.of.device].push_back(entry.of.kernel);
-  for (const auto& [device, kernels] : by_device) {
-    const size_t most = examining() ? kernels.size() : most_in_a_program;
-    for (size_t i = 0; i < kernels.size(); i += most) {
-      throw_if_interrupted();
-      const auto some = std::span(kernels).subspan(i, std::min(most, kernels.size() - i));
-      backend_of(device).compile_together(device.index, some);
-    }
-  }
+  for (const auto& [device, kernels] : by_device) backend_of(device).compile_together(device.index, kernels);
 }
 
 // A guess may be refused.

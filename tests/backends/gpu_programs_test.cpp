@@ -3,18 +3,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/base/error.h"
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/compile_apart.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/support/gpu_devices.h"
+#include "tests/support/temp_folder.h"
 
 namespace athanor {
 namespace {
@@ -95,6 +103,80 @@ TEST(GpuPrograms, OfSeveralKernelsAreCompiledAndKeptOnce) {
   for (const GpuCandidate& kernel : kernels) EXPECT_EQ(doubled_by(device, kernel), doubled);
   compile_together(gpu, two);
   EXPECT_EQ(compilations(), before + 2) << "the cache has all three";
+}
+
+TEST(GpuPrograms, AreDividedAmongTheCores) {
+  ATHANOR_NEEDS_GPU();
+  const Device device = testing::gpu_devices().front().device;
+  const auto kernels = fresh_kernels(7);
+  std::vector<const GpuLaunch*> launches;
+  for (const GpuCandidate& kernel : kernels) launches.push_back(&kernel.launches.front());
+  const int64_t before = compilations();
+  compile_together(gpu::gpu_device(device), launches);
+  EXPECT_EQ(compilations() - before, std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, 3))
+      << "at least two kernels in each";
+  const int64_t compiled = compilations();
+  for (const GpuCandidate& kernel : kernels)
+    EXPECT_EQ(doubled_by(device, kernel), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(compilations(), compiled) << "nothing is left to compile";
+}
+
+// A program that compiles and notes that it was asked to.
+class OtherCompiler {
+ public:
+  OtherCompiler() {
+    set_compiler_program(
+        {"/bin/sh", "-c",
+         "echo \"$@\" >> '" + notes_ + "'; exec " ATHANOR_BINARY_DIR "/athanor compile-kernels \"$@\"",
+         "sh"});
+  }
+  ~OtherCompiler() { set_compiler_program({}); }
+  OtherCompiler(const OtherCompiler&) = delete;
+  OtherCompiler& operator=(const OtherCompiler&) = delete;
+  std::string notes() const {
+    std::ifstream file(notes_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  testing::TempFolder folder_;
+  std::string notes_ = (folder_ / "notes").string();
+};
+
+TEST(GpuPrograms, AreCompiledInOtherProcessesWhereADriverCompilesOneAtATime) {
+  ATHANOR_NEEDS_GPU();
+  const Device device = testing::gpu_devices().front().device;
+  gpu::GpuDevice& gpu = gpu::gpu_device(device);
+  if (!gpu.facts().shares_host_memory) GTEST_SKIP() << "such a process would take a GPU's memory";
+  const OtherCompiler other;
+  const auto kernels = fresh_kernels(3);
+  {
+    const std::stop_source stop;
+    const CompileApartScope apart(stop.get_token());  // a thread that may be told to stop
+    gpu::program_for(gpu, kernels[0].launches.front());
+    compile_together(gpu, {&kernels[1].launches.front(), &kernels[2].launches.front()});
+  }
+  EXPECT_EQ(other.notes(), gpu::driver_compiler("opencl") + " " + gpu::driver_target(gpu) + "\n")
+      << "one process";
+  for (const GpuCandidate& kernel : kernels)
+    EXPECT_EQ(doubled_by(device, kernel), (std::vector<float>{2, 4, 6, 8}));
+}
+
+TEST(GpuPrograms, ForAnotherProcessAreOfTheSameDevice) {
+  ATHANOR_NEEDS_GPU();
+  gpu::GpuDevice& gpu = gpu::gpu_device(testing::gpu_devices().front().device);
+  const std::string source = "\n" + render(doubling().launches.front(), gpu.facts().target);
+  const auto compiled = [&](const std::string& target, const std::string& text) {
+    return gpu::compile_for_another_process(gpu, target, text, "doubled_once_more");
+  };
+  const std::string binary = compiled(gpu::driver_target(gpu), source);
+  ASSERT_NE(binary, "");
+  const gpu::Module module = gpu.driver().load(binary);
+  ASSERT_NE(module, nullptr);
+  gpu.driver().unload(module, {});
+  EXPECT_EQ(compiled(gpu::driver_target(gpu) + "0", source), "") << "another driver";
+  EXPECT_EQ(compiled(gpu::driver_target(gpu), "\nno program"), "");
+  EXPECT_EQ(compiled(gpu::driver_target(gpu), ""), "");
 }
 
 TEST(GpuPrograms, OfSeveralKernelsAreLeftWhereOneIsRefused) {

@@ -1,6 +1,7 @@
 #include "athanor/backends/gpu/backend.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 
 #include "athanor/backends/gpu/kernel.h"
@@ -9,6 +10,7 @@
 #include "athanor/base/memory_hint.h"
 #include "athanor/base/os/child.h"
 #include "athanor/base/os/limits.h"
+#include "athanor/kernels/compile_apart.h"
 #include "athanor/kernels/trust.h"
 
 namespace athanor::gpu {
@@ -123,6 +125,13 @@ bool register_backend(const std::string& name, ListDevices list, bool native) {
   auto backend = std::make_unique<GpuBackend>(name, list, native);
   GpuBackend& gpu = *backend;
   gpu.provider_id = register_provider(std::move(backend));
+  register_compiler(driver_compiler(name), [&gpu](const std::string& target, const std::string& source,
+                                                  const std::string& kernel) {
+    const auto index = static_cast<size_t>(std::atoi(target.c_str()));
+    return index < gpu.devices().size()
+               ? compile_for_another_process(gpu.at(static_cast<int>(index)), target, source, kernel)
+               : "";
+  });
   return true;
 }
 

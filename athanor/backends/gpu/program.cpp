@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "athanor/base/error.h"
+#include "athanor/base/in_threads.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/base/text.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/compile_apart.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/waiting.h"
 
@@ -64,17 +69,36 @@ ProgramPtr kept_program(GpuDevice& device, const GpuLaunch& launch, const std::s
   return nullptr;
 }
 
+// PoCL compiles one program at a time. Meanwhile other threads compile in processes of their own. On a GPU
+// such a process would take memory of the device.
+Module compile(GpuDevice& device, const GpuLaunch& launch, const std::string& source, std::string* binary) {
+  Driver& driver = device.driver();
+  static std::mutex compiling;
+  std::unique_lock turn(compiling, std::defer_lock);
+  const bool apart = device.facts().shares_host_memory && !device.facts().compiles_side_by_side;
+  if (apart && binary != nullptr && (prefers_to_compile_apart() || !turn.try_lock())) {
+    const std::string compiler = driver_compiler(provider_of(device.facts().info.device).name());
+    if (auto made = compile_apart(compiler, driver_target(device), launch.compile_options + '\n' + source,
+                                  launch.name))
+      if (const Module module = driver.load(*made); module != nullptr) {
+        *binary = std::move(*made);
+        return module;
+      }
+    turn.lock();
+  }
+  return driver.compile(source, launch, binary);
+}
+
 // `names`: of the kernels in the source, for 'athanor cache ls'.
 ModulePtr compiled_module(GpuDevice& device, const GpuLaunch& launch, const std::string& source,
                           const std::string& key, const std::string& names) {
-  Driver& driver = device.driver();
   // An examination keeps no binaries: PoCL takes as long for a binary as for compiling, and the kernels are
   // not run again.
   const bool keep = !examining();
   std::string binary;
-  const Module module = driver.compile(source, launch, keep ? &binary : nullptr);
+  const Module module = compile(device, launch, source, keep ? &binary : nullptr);
   count_compilation();
-  if (!binary.empty()) KernelCache::instance().store_binary(key, driver.facts().info.name, names, binary);
+  if (!binary.empty()) KernelCache::instance().store_binary(key, device.facts().info.name, names, binary);
   return std::make_shared<LoadedModule>(device, module);
 }
 
@@ -121,37 +145,99 @@ void unload_unused_programs(GpuDevice& device) {
   if (!unused.empty()) device.kernels().finish();
 }
 
-void compile_together(GpuDevice& device, const std::vector<const GpuLaunch*>& launches) {
-  const GpuTarget target = device.facts().target;
-  KernelCache& cache = KernelCache::instance();
-  std::vector<const GpuLaunch*> fresh;
-  std::vector<std::string> keys, names;
-  for (const GpuLaunch* launch : launches) {
-    std::string key = program_key(*launch, render(*launch, target));
-    if (is_loaded(device, key) || std::ranges::find(keys, key) != keys.end() ||
-        (!fresh.empty() && fresh.front()->compile_options != launch->compile_options) ||
-        cache.has_binary(binary_key(device, key)))
-      continue;
-    fresh.push_back(launch);
-    keys.push_back(std::move(key));
-    names.push_back(launch->name);
+namespace {
+
+// A launch whose program is compiled with others.
+struct Part {
+  const GpuLaunch* launch;
+  std::string key;  // the program's, if it is compiled alone
+};
+
+void compile_in_one_program(GpuDevice& device, const std::vector<Part>& parts) {
+  std::vector<const GpuLaunch*> launches;
+  std::vector<std::string> names;
+  for (const Part& part : parts) {
+    launches.push_back(part.launch);
+    names.push_back(part.launch->name);
   }
-  if (fresh.size() < 2) return;
-  tell_wait("compiling kernels", fmt::format("{} in one program", fresh.size()));
-  const std::string source = render_together(fresh, target);
-  const std::string together = binary_key(device, program_key(*fresh.front(), source));
+  const std::string source = render_together(launches, device.facts().target);
+  const std::string together = binary_key(device, program_key(*launches.front(), source));
   try {
     const auto turn = KernelCache::turn_to_compile(together);
     ModulePtr module = kept_module(device, together);  // compiled by another process
-    if (!module) module = compiled_module(device, *fresh.front(), source, together, join(names));
-    for (size_t i = 0; i < fresh.size(); ++i) {
-      const std::string name = name_together(*fresh[i], i);
-      if (!examining()) cache.store_part(binary_key(device, keys[i]), {together, name});
-      add_program(device, keys[i], program_in(module, *fresh[i], name));
+    if (!module) module = compiled_module(device, *launches.front(), source, together, join(names));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const std::string name = name_together(*launches[i], i);
+      if (!examining())
+        KernelCache::instance().store_part(binary_key(device, parts[i].key), {together, name});
+      add_program(device, parts[i].key, program_in(module, *launches[i], name));
     }
   } catch (const Error&) {
     return;
   }
+}
+
+// The kernels of each program. Programs should end at the same time: each core has as many, and each program
+// has some of the first kernels, which are the largest. An examination is a process of its own for each core.
+std::vector<std::vector<Part>> divided(std::vector<Part> parts, size_t cores) {
+  constexpr size_t most = 8;  // Ctrl-C waits until a program is compiled
+  const size_t rounds = (parts.size() + most * cores - 1) / (most * cores);
+  const size_t count = examining() ? 1 : std::clamp<size_t>(rounds * cores, 1, parts.size() / 2);
+  std::vector<std::vector<Part>> programs(count);
+  for (size_t i = 0; i < parts.size(); ++i) programs[i % count].push_back(std::move(parts[i]));
+  return programs;
+}
+
+}  // namespace
+
+void compile_together(GpuDevice& device, const std::vector<const GpuLaunch*>& launches) {
+  const GpuTarget target = device.facts().target;
+  std::vector<Part> fresh;
+  for (const GpuLaunch* launch : launches) {
+    std::string key = program_key(*launch, render(*launch, target));
+    if (is_loaded(device, key) || std::ranges::find(fresh, key, &Part::key) != fresh.end() ||
+        (!fresh.empty() && fresh.front().launch->compile_options != launch->compile_options) ||
+        KernelCache::instance().has_binary(binary_key(device, key)))
+      continue;
+    fresh.push_back({launch, std::move(key)});
+  }
+  if (fresh.size() < 2) return;
+  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const size_t count = fresh.size();
+  const auto programs = divided(std::move(fresh), cores);
+  tell_wait("compiling kernels",
+            fmt::format("{} in {} program{}", count, programs.size(), programs.size() == 1 ? "" : "s"));
+  in_threads(
+      programs.size(), cores,
+      [&](size_t i) {
+        throw_if_interrupted();
+        compile_in_one_program(device, programs[i]);
+      },
+      [examines = examining()](const auto& calls) {
+        const ExaminationScope scope(examines);
+        const CompileApartScope apart;
+        calls();
+      });
+}
+
+std::string driver_compiler(const std::string& backend) { return backend + "-driver"; }
+
+// A device's number and what its programs depend on, which another process may see otherwise.
+std::string driver_target(GpuDevice& device) {
+  return fmt::format("{} {}", device.facts().info.device.index,
+                     KernelCache::hash(device.driver().facts().fingerprint));
+}
+
+std::string compile_for_another_process(GpuDevice& device, const std::string& target,
+                                        const std::string& source, const std::string& name) try {
+  const size_t end = source.find('\n');
+  if (target != driver_target(device) || end == std::string::npos) return {};
+  const GpuLaunch launch{.name = name, .compile_options = source.substr(0, end)};
+  std::string binary;
+  device.driver().unload(device.driver().compile(source.substr(end + 1), launch, &binary), {});
+  return binary;
+} catch (const Error&) {
+  return {};  // the other process compiles it itself, and says what is wrong with it
 }
 
 }  // namespace athanor::gpu

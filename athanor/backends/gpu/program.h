@@ -45,9 +45,17 @@ std::shared_ptr<const Program> program_for(GpuDevice& device, const GpuLaunch& l
 /// Unloads the programs that no kernel holds, after the device has finished its work.
 void unload_unused_programs(GpuDevice& device);
 
-/// Compiles these launches in one module, and keeps its binary unless the device is being examined. Launches
-/// that are compiled already are left out. If the compiler refuses the module, nothing happens: program_for()
-/// will say why.
+/// Compiles these launches, several in a module, and keeps the binaries unless the device is being examined.
+/// Launches that are compiled already are left out. If the compiler refuses a module, nothing happens:
+/// program_for() will say why. Throws Interrupted.
 void compile_together(GpuDevice& device, const std::vector<const GpuLaunch*>& launches);
+
+/// The name in kernels/compile_apart.h of a backend's drivers as compilers, and a device's target there.
+std::string driver_compiler(const std::string& backend);
+std::string driver_target(GpuDevice& device);
+/// What another process asks such a compiler for: the binary; "" if the device is another one here, or if the
+/// driver refuses the source. `source`: the launch's options, a new line, and the source.
+std::string compile_for_another_process(GpuDevice& device, const std::string& target,
+                                        const std::string& source, const std::string& name);
 
 }  // namespace athanor::gpu
