@@ -62,8 +62,10 @@ class Queue {
   /// Whether the device can capture commands.
   virtual bool captures() const { return false; }
   /// Captures what `commands` gives to this queue, without running it: kernels, whose storage was required
-  /// before. nullptr if the driver refuses; then nothing was run.
-  virtual std::unique_ptr<Replay> capture(const std::function<void()>& /*commands*/) { return nullptr; }
+  /// before. nullptr if the driver refuses; then nothing was run, and `why` says what it said.
+  virtual std::unique_ptr<Replay> capture(const std::function<void()>& /*commands*/, std::string& /*why*/) {
+    return nullptr;
+  }
   /// A point after all commands so far; nullptr if they are done already.
   virtual std::shared_ptr<Event> record() = 0;
   /// Makes later commands wait for the event, of any device; nullptr: for nothing.

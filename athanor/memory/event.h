@@ -13,6 +13,9 @@ class Event {
   virtual bool passed() const = 0;
   /// Waits until the point has passed. Throws Error if something went wrong on the device before it.
   virtual void wait() const = 0;
+  /// Waits as well, but throws nothing: for memory that must not be used again before. What went wrong is
+  /// reported to those who wait for results.
+  virtual void settle() const noexcept = 0;
 
  protected:
   Event() = default;

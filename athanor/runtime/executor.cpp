@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <exception>
 #include <map>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "athanor/base/clock.h"
@@ -41,6 +45,34 @@ Queue& queue_of(const PlanQueue& queue) {
   return queue.transfers ? transfers_of(queue.device) : queue_of(queue.device);
 }
 
+// Waits until the queue has run everything, or never will.
+void settle(Queue& queue) noexcept {
+  try {
+    if (const std::shared_ptr<Event> all = queue.record()) all->settle();
+    return;
+  } catch (const std::exception&) {
+    // No event can be made.
+  }
+  try {
+    queue.finish();
+  } catch (const std::exception&) {
+    // The device is lost, and runs nothing any more.
+  }
+}
+
+// Once for each device.
+void tell_not_captured(Device device, const std::string& why) {
+  static std::mutex mutex;
+  static std::set<Device> told;
+  const std::scoped_lock lock(mutex);
+  if (told.insert(device).second)
+    fmt::print(
+        stderr,
+        "athanor: note: {} does not capture the launches of a plan ({}). They are given to it one by one "
+        "in each run: the numbers are the same, but the host has more work.\n",
+        to_string(device), why);
+}
+
 // The step that makes a value.
 size_t step_that_writes(const Plan& plan, int value) {
   const auto found = std::ranges::find_if(
@@ -73,8 +105,19 @@ class Run {
         places_[v] = {arenas_.at(plan.values[v].type.device), plan.values[v].offset};
   }
 
+  // If an exception ends the plan, copies may be under way. The host waits for them, because their memory is
+  // used again at once.
+  ~Run() {
+    if (!copies_) return;
+    for (size_t q = 0; q < queues_.size(); ++q)
+      if (plan_.queues[q].transfers) settle(*queues_[q]);
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
   // Queues for copies must wait for the work that other queues were given before this plan.
   void begin_copies() {
+    copies_ = true;
     for (size_t q = 0; q < queues_.size(); ++q)
       if (plan_.queues[q].transfers)
         for (const Device device : plan_.devices) queues_[q]->wait(queue_of(device).record());
@@ -91,6 +134,7 @@ class Run {
         const std::shared_ptr<Event> copied = queues_[q]->record();
         for (const Device device : plan_.devices) queue_of(device).wait(copied);
       }
+    copies_ = false;
   }
 
   void step(size_t s) {
@@ -111,7 +155,7 @@ class Run {
 
   /// If all stretches that can be captured were captured, runs the plan and gives each of these to its device
   /// in one call. Else runs nothing.
-  bool replay(Replays& replays) {
+  bool replay(Replays& replays, size_t& begun) {
     replays.look(values_at());
     std::vector<Binding> bound = places_;
     for (size_t v = 0; v < places_.size(); ++v)
@@ -128,6 +172,7 @@ class Run {
           queue_of(plan_.values[v].type.device)
               .copy(in ? places_[v] : bound[v], in ? bound[v] : places_[v], plan_.values[v].type.bytes());
     };
+    begun = plan_.steps.size();
     require_all();
     copy_slots(PlanValue::Kind::input, true);
     begin_copies();
@@ -230,11 +275,15 @@ class Run {
     for (const Plan::Stretch& stretch : stretches_) {
       all.emplace_back();
       if (!captures(stretch)) continue;
-      all.back() = queue_for(plan_.steps[stretch.first]).capture([&] {
+      const auto give_all = [&] {
         for (size_t s = stretch.first; s < stretch.end; ++s)
           give(plan_.steps[s], StepSite(plan_.steps[s], s));
-      });
-      if (all.back() == nullptr) return {};
+      };
+      std::string why;
+      all.back() = queue_for(plan_.steps[stretch.first]).capture(give_all, why);
+      if (all.back() != nullptr) continue;
+      tell_not_captured(plan_.steps[stretch.first].device, why);
+      return {};
     }
     return all;
   }
@@ -261,7 +310,8 @@ class Run {
     }
   }
 
-  // For each value on a device that captures: its address, and whether a slot may replace it.
+  // For each value on a device that captures: its address, and whether a slot may replace it. Then the
+  // arenas' addresses.
   std::vector<Replays::Where> values_at() const {
     std::vector<Replays::Where> all;
     for (size_t v = 0; v < places_.size(); ++v) {
@@ -273,6 +323,11 @@ class Run {
       const void* const address = places_[v].storage->address();
       const bool bound = value.kind != PlanValue::Kind::temporary && value.in_place_of < 0;
       all.push_back({address, bound ? static_cast<int64_t>(value.type.bytes()) : 0});
+    }
+    for (const PlanArena& needed : plan_.arenas) {  // scratch memory is no value
+      const Storage* const storage = arenas_.at(needed.device);
+      const bool captured = storage != nullptr && queue_of(needed.device).captures();
+      all.push_back({captured ? storage->address() : nullptr, 0});
     }
     for (const PlanValue& value : plan_.values)  // a value that is updated in place stays where it is
       if (value.kind == PlanValue::Kind::output && value.in_place_of >= 0)
@@ -295,6 +350,7 @@ class Run {
   std::vector<std::shared_ptr<Storage>> outputs_;
   std::vector<Binding> buffers_;
   std::map<int, std::shared_ptr<Event>> signals_;  // of steps that others wait for
+  bool copies_ = false;                            // that no queue of a device waits for yet
 };
 
 }  // namespace
@@ -312,9 +368,7 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
   if (options.replay && run.can_replay() && !options.check_nan && times == nullptr && !leaving.waits() &&
       Trace::active() == nullptr) {
     leaving.before(0, finish);
-    begun = plan.steps.size();
-    if (run.replay(history.replays)) return run.outputs();
-    begun = 0;
+    if (run.replay(history.replays, begun)) return run.outputs();
   }
   run.begin_copies();
   for (size_t i = 0; i < plan.steps.size(); ++i) {

@@ -25,7 +25,8 @@ class Replays {
   /// One for each stretch of the plan; nullptr: its steps are given one by one.
   using Captured = std::vector<std::unique_ptr<Replay>>;
 
-  /// Records a run's values, in the plan's order. Call it before the functions below.
+  /// Records a run's values in the plan's order, and after them other addresses in its launches. Call it
+  /// before the functions below.
   void look(const std::vector<Where>& values);
   /// The value's offset in slots(); -1 if it has no slot.
   int64_t slot(size_t value) const { return slot_of_[value]; }

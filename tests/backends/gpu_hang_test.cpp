@@ -1,12 +1,16 @@
 // If a device does not finish its work, the program ends with a message that says where it was.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "athanor/backends/gpu/device.h"
+#include "athanor/backends/gpu/storage.h"
 #include "athanor/backends/gpu/wait_limit.h"
+#include "athanor/kernels/trace.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/host_driver.h"
 
@@ -20,7 +24,9 @@ class GpuHang : public ::testing::Test {
     setenv("ATHANOR_WAIT_LIMIT", "0.3", 1);
     auto made = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90");
     driver = made.get();
-    device = std::make_unique<gpu::GpuDevice>(std::move(made));
+    // As in the program, devices are never destroyed.
+    static auto& all = *new std::vector<std::unique_ptr<gpu::GpuDevice>>;
+    device = all.emplace_back(std::make_unique<gpu::GpuDevice>(std::move(made))).get();
   }
   void TearDown() override { unsetenv("ATHANOR_WAIT_LIMIT"); }
 
@@ -32,7 +38,7 @@ class GpuHang : public ::testing::Test {
 
   TestSite site{"plan step 3 (conv2d in layer1)"};
   HostDriver* driver = nullptr;
-  std::unique_ptr<gpu::GpuDevice> device;
+  gpu::GpuDevice* device = nullptr;
 };
 
 // Any number of seconds may be in place of the measured one.
@@ -61,6 +67,45 @@ TEST_F(GpuHangDeathTest, NamesTheStepThatACopyWaitsFor) {
   launch(3);
   driver->hangs = true;
   EXPECT_EXIT(device->uploads().finish(), ::testing::ExitedWithCode(1), message);
+}
+
+// Freeing memory may wait for all kernels.
+TEST_F(GpuHangDeathTest, NamesTheStepWhenMemoryIsFreed) {
+  driver->room = 6 << 20;
+  device->pool.give_back(device->pool.take(4 << 20));
+  launch(3);
+  driver->hangs = true;
+  EXPECT_EXIT(device->pool.take(5 << 20), ::testing::ExitedWithCode(1), message);
+}
+
+// A driver holds so many commands, then it waits for the device.
+TEST_F(GpuHangDeathTest, NamesTheStepWhenADriverTakesNoMoreCommands) {
+  gpu::GpuStorage storage(*device, device->pool.take(64), 64);
+  std::array<std::byte, 64> host{};
+  gpu::GpuQueue& queue = device->kernels();
+  driver->can_capture = true;
+  std::string why;
+  const auto replay = queue.capture([&] { launch(1); }, why);
+  launch(3);
+  driver->hangs = driver->is_full = true;
+  const auto ends = ::testing::ExitedWithCode(1);
+  EXPECT_EXIT(launch(1), ends, message);
+  EXPECT_EXIT(queue.fill({&storage, 0}, 1, 64), ends, message);
+  EXPECT_EXIT(queue.copy({&storage, 0}, {&storage, 32}, 32), ends, message);
+  EXPECT_EXIT(device->uploads().upload({storage.memory(), 0}, host.data(), 64), ends, message);
+  EXPECT_EXIT(device->downloads().download(host.data(), {storage.memory(), 0}, 64), ends, message);
+  EXPECT_EXIT(replay->run(), ends, "in plan step 3 .conv2d in layer1. or one of the 3 launches after it");
+  driver->hangs = driver->is_full = false;
+}
+
+// A trace compares clocks behind the launches that were given meanwhile.
+TEST_F(GpuHangDeathTest, NamesTheStepWhenATraceWaits) {
+  const Trace trace;
+  const std::shared_ptr<Event> event = device->kernels().record();
+  launch(3);
+  driver->hangs = true;
+  driver->waits_before = 1;
+  EXPECT_EXIT(event->wait(), ::testing::ExitedWithCode(1), message);
 }
 
 TEST_F(GpuHang, AWaitThatIsLongIsOnlyOneWait) {

@@ -4,8 +4,10 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "athanor/backends/gpu/device.h"
+#include "athanor/backends/gpu/storage.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/host_driver.h"
 
@@ -17,7 +19,9 @@ class GpuLateFault : public ::testing::Test {
   GpuLateFault() {
     auto made = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90");
     driver = made.get();
-    device = std::make_unique<gpu::GpuDevice>(std::move(made));
+    // As in the program, devices are never destroyed.
+    static auto& all = *new std::vector<std::unique_ptr<gpu::GpuDevice>>;
+    device = all.emplace_back(std::make_unique<gpu::GpuDevice>(std::move(made))).get();
   }
 
   /// A launch that may fault. It does if `index` is out of range.
@@ -33,7 +37,7 @@ class GpuLateFault : public ::testing::Test {
   }
 
   HostDriver* driver = nullptr;
-  std::unique_ptr<gpu::GpuDevice> device;
+  gpu::GpuDevice* device = nullptr;
 };
 
 // A trainer reads a loss while the next steps are running. A language model's step has launches that may
@@ -79,6 +83,27 @@ TEST_F(GpuLateFault, AFaultBeforeTooManyLaunchesNamesNoStep) {
                [&] { device->kernels().finish(); });
   launch(300, 11);
   expect_error(ErrorCode::value, {"plan step 300", "index 11"}, [&] { device->kernels().finish(); });
+}
+
+// A batch is uploaded while earlier steps run: their faults are not its own.
+TEST_F(GpuLateFault, IsNotReportedByAnUpload) {
+  constexpr size_t pieces = 3 * gpu::Staging::half_bytes;
+  gpu::GpuStorage storage(*device, device->pool.take(pieces), pieces);
+  const std::vector<std::byte> batch(pieces, std::byte{7});
+  launch(1, 9);
+  device->kernels().record();
+  storage.write(batch.data(), 0, pieces);
+  expect_error(ErrorCode::value, {"plan step 1", "index 9"}, [&] { device->kernels().finish(); });
+}
+
+// Memory whose upload failed in the middle is used again.
+TEST_F(GpuLateFault, LeavesNoUploadUnderWay) {
+  gpu::GpuStorage storage(*device, device->pool.take(4096), 4096);
+  const std::vector<std::byte> batch(4096);
+  driver->failed = true;
+  driver->finishes = 0;
+  expect_error(ErrorCode::device, {"earlier work failed"}, [&] { storage.write(batch.data(), 0, 4096); });
+  EXPECT_GE(driver->finishes, 1);
 }
 
 // CUDA reports a kernel's error from whichever call comes next.

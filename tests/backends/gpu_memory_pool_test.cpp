@@ -106,6 +106,18 @@ TEST_F(GpuMemoryPool, MemoryIsReleasedBehindAnUploadThatIsUnderWay) {
   kept.push_back(std::move(device_));
 }
 
+// The driver may refuse to mark the point at which kernels have used it. Then the host waits.
+TEST_F(GpuMemoryPool, MemoryIsNotReleasedWhileItIsInUse) {
+  {
+    gpu::GpuStorage storage(*device_, pool().take(mib), mib);
+    device_->kernels().require(storage);
+    driver_->failed = true;
+    driver_->finishes = 0;
+  }
+  EXPECT_EQ(driver_->finishes, 1);
+  EXPECT_EQ(pool().take(mib).released, nullptr);
+}
+
 TEST_F(GpuMemoryPool, SaysWhatWasAskedForWhatIsUsedAndWhatToDo) {
   driver_->room = before_ + mib;
   expect_error(ErrorCode::out_of_memory,

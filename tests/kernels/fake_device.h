@@ -124,6 +124,7 @@ class FakeDevice final : public Backend {
    public:
     bool passed() const override { return waited_; }
     void wait() const override { waited_ = true; }
+    void settle() const noexcept override { waited_ = true; }
 
    private:
     mutable std::atomic<bool> waited_ = false;

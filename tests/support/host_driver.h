@@ -36,16 +36,25 @@ class HostDriver final : public gpu::Driver {
     facts_.release = release;
   }
 
-  /// Work that is given to it never ends, or takes this long.
+  /// Work that is given to it never ends, after so many waits that do end, or it takes this long.
   std::atomic<bool> hangs = false;
+  std::atomic<int> waits_before = 0;
+  /// Whether its commands wait for all work, as those of a driver that was given too many.
+  std::atomic<bool> is_full = false;
   std::chrono::milliseconds takes{0};
   /// Whether a kernel has failed. Every call reports this.
   std::atomic<bool> failed = false;
   /// Whether marks pass only when they are waited for; how many times a stream was told to wait for one.
   std::atomic<bool> late = false;
   std::atomic<int> waits = 0;
-  /// How many times a whole stream was waited for.
-  std::atomic<int> finishes = 0;
+  /// How many times a whole stream was waited for, and how many marks were given back.
+  std::atomic<int> finishes = 0, released = 0;
+  /// After how many commands it does not tell any more when they ran.
+  std::atomic<int> intervals = 1'000'000;
+  /// Whether it captures, and, if it refuses to, why; captures that exist, and how often any of them ran.
+  bool can_capture = false, can_overlap = true;
+  std::string refuses;
+  std::atomic<int> captured = 0, replays = 0;
 
   /// The device's bytes of memory, and those that are allocated now.
   std::atomic<size_t> room = SIZE_MAX;
@@ -66,6 +75,7 @@ class HostDriver final : public gpu::Driver {
     return memory;
   }
   void free(gpu::Memory memory) noexcept override {
+    work();
     const std::scoped_lock lock(mutex_);
     held_ -= sizes_[memory];
     sizes_.erase(memory);
@@ -74,19 +84,24 @@ class HostDriver final : public gpu::Driver {
   void* pin(size_t bytes) override { return std::malloc(bytes); }
   gpu::Stream make_stream() override { return &streams_.emplace_back(); }
   void upload(gpu::Stream, gpu::Place to, const void* from, size_t bytes, gpu::Span*) override {
+    take_command();
     std::memcpy(at(to), from, bytes);
   }
   void download(gpu::Stream, void* to, gpu::Place from, size_t bytes) override {
+    take_command();
     std::memcpy(to, at(from), bytes);
   }
   void copy(gpu::Stream, gpu::Place to, gpu::Place from, size_t bytes, gpu::Span*) override {
+    take_command();
     std::memmove(at(to), at(from), bytes);
   }
   void fill(gpu::Stream, gpu::Place to, uint8_t value, size_t bytes) override {
+    take_command();
     std::memset(at(to), value, bytes);
   }
   void launch(gpu::Stream, const gpu::Launch& launch, gpu::Span*) override { no("launch " + launch.name); }
   void give(gpu::Stream stream, const std::function<void(gpu::Stream)>& commands, gpu::Span*) override {
+    take_command();
     if (stream != nullptr) ++static_cast<HostStream*>(stream)->given;
     commands(stream);
   }
@@ -101,8 +116,24 @@ class HostDriver final : public gpu::Driver {
     ++finishes;
     work();
   }
-  void release(gpu::Mark) noexcept override {}
-  gpu::Interval interval(const gpu::Span&) override { return {}; }
+  void release(gpu::Mark) noexcept override { ++released; }
+  gpu::Interval interval(const gpu::Span&) override {
+    if (intervals-- <= 0) no("tell when a command ran");
+    return {};
+  }
+  bool captures() const override { return can_capture; }
+  gpu::Captured end_capture(gpu::Stream, std::string& why) override {
+    why = refuses;
+    if (!why.empty()) return nullptr;
+    ++captured;
+    return this;
+  }
+  void replay(gpu::Stream, gpu::Captured) override {
+    take_command();
+    ++replays;
+  }
+  bool replays_overlap() const override { return can_overlap; }
+  void release_captured(gpu::Captured) noexcept override { --captured; }
   gpu::Module compile(const std::string&, const GpuLaunch& launch, std::string*) override {
     no("compile " + launch.name);
   }
@@ -111,9 +142,12 @@ class HostDriver final : public gpu::Driver {
   void unload(gpu::Module, std::span<const gpu::Function>) noexcept override {}
 
  private:
-  void work() const {
+  void take_command() {
+    if (is_full) work();
+  }
+  void work() {
     do std::this_thread::sleep_for(takes);
-    while (hangs);
+    while (hangs && waits_before-- <= 0);
   }
   static void* at(const gpu::Place& place) { return static_cast<std::byte*>(place.memory) + place.offset; }
   [[noreturn]] static void no(const std::string& what) {

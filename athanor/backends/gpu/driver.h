@@ -133,11 +133,15 @@ class Driver {
   virtual Interval interval(const Span& span) = 0;
 
   /// Commands of the stream between these two calls are captured and do not run. Another thread may use other
-  /// streams. end_capture() must always be called.
+  /// streams. end_capture() must always be called. It returns nullptr if the driver refuses, and `why` is its
+  /// message.
   virtual bool captures() const { return false; }
   virtual void begin_capture(Stream) {}
-  virtual Captured end_capture(Stream) { return nullptr; }
+  virtual Captured end_capture(Stream, std::string& /*why*/) { return nullptr; }
   virtual void replay(Stream, Captured) {}
+  /// Whether captured commands may be replayed before their last run has ended.
+  virtual bool replays_overlap() const { return true; }
+  /// The commands must not be running.
   virtual void release_captured(Captured) noexcept {}
 
   /// Compiles the launch's rendered source. If `binary` is given, it gets a binary for load() in another

@@ -35,8 +35,7 @@ class GpuKernel final : public Kernel {
       launch(gpu_queue, candidate_.launches[i], programs_[i]->function(), buffers, site);
     // PoCL finishes compiling when a kernel first runs, in a thread of its own, and fails if the program ends
     // meanwhile.
-    if (device_.facts().shares_host_memory && !has_run_.exchange(true))
-      device_.driver().finish(gpu_queue.stream());
+    if (device_.facts().shares_host_memory && !has_run_.exchange(true)) gpu_queue.await_all();
   }
 
   const GpuCandidate* generated() const override { return &candidate_; }

@@ -79,7 +79,7 @@ void Pool::trim() {
       own->await();
     else if (block.released != nullptr)
       block.released->wait();
-    device_.driver().free(block.memory);
+    device_.kernels().limited([&] { device_.driver().free(block.memory); });  // it may wait for kernels
     free_bytes_ -= block.bytes;
     free_.erase(free_.begin());
   }

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <exception>
+#include <iterator>
+
 #include "athanor/backends/gpu/device.h"
 #include "athanor/backends/gpu/storage.h"
-#include "athanor/backends/gpu/wait_limit.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/kernels/trace.h"
@@ -15,6 +18,14 @@ GpuEvent::~GpuEvent() { queue_.gpu().driver().release(mark_); }
 bool GpuEvent::passed() const { return queue_.gpu().driver().passed(mark_); }
 
 void GpuEvent::await() const { queue_.await(mark_, launches_); }
+
+void GpuEvent::settle() const noexcept {
+  try {
+    await();
+  } catch (const std::exception&) {
+    // Its work failed: it does not run any more.
+  }
+}
 
 void GpuEvent::wait() const {
   GpuDevice& device = queue_.gpu();
@@ -27,24 +38,15 @@ namespace {
 
 class GpuReplay final : public Replay {
  public:
-  GpuReplay(GpuQueue& queue, Captured captured, std::vector<int> faults, Pending::Group launches)
-      : queue_(queue), captured_(captured), faults_(std::move(faults)), launches_(std::move(launches)) {
-    for (const int code : faults_) queue.gpu().faults.keep(code);
+  GpuReplay(GpuQueue& queue, GpuQueue::Capture capture) : queue_(queue), capture_(std::move(capture)) {
+    for (const int code : capture_.faults) queue.gpu().faults.keep(code);
   }
-  ~GpuReplay() override {
-    for (const int code : faults_) queue_.gpu().faults.forget(code);
-    queue_.gpu().driver().release_captured(captured_);
-  }
-  void run() override {
-    queue_.replay(captured_, launches_);
-    if (!faults_.empty()) queue_.gpu().faults.given();
-  }
+  ~GpuReplay() override { queue_.retire(std::move(capture_)); }
+  void run() override { queue_.replay(capture_); }
 
  private:
   GpuQueue& queue_;
-  Captured captured_;
-  std::vector<int> faults_;  // numbers of the captured launches that may report a fault
-  Pending::Group launches_;
+  GpuQueue::Capture capture_;
 };
 
 }  // namespace
@@ -77,13 +79,14 @@ template <class Command, class Label>
 void GpuQueue::traced(const Command& command, const Label& label) {
   const bool trace = Trace::active() != nullptr;
   Span span;
-  command(trace ? &span : nullptr);
+  limited([&] { command(trace ? &span : nullptr); });
   if (trace) device_.traces.add(span, lane_, label());
 }
 
 void GpuQueue::copy(Binding to, Binding from, size_t bytes) {
   if (bytes == 0) return;
   check_copy(to, from);
+  refuse_to_capture("a copy");
   if (to.storage->device() != from.storage->device()) return copy_across(to, from, bytes);
   const Place target = place_of(to), source = place_of(from);
   traced([&](Span* span) { driver_.copy(stream_, target, source, bytes, span); },
@@ -93,6 +96,7 @@ void GpuQueue::copy(Binding to, Binding from, size_t bytes) {
 void GpuQueue::copy_across(const Binding& to, const Binding& from, size_t bytes) {
   const bool out = from.storage->device() == device();
   Storage& far = out ? *to.storage : *from.storage;
+  const SettlesOnError settled(*this);
   wait(far.ready());
   const auto* const there = dynamic_cast<GpuStorage*>(&far);
   if (there != nullptr && driver_.reaches(there->gpu().driver())) {
@@ -123,62 +127,120 @@ void GpuQueue::copy_across(const Binding& to, const Binding& from, size_t bytes)
 }
 
 void GpuQueue::fill(Binding to, uint8_t value, size_t bytes) {
-  if (bytes > 0) driver_.fill(stream_, place_of(to), value, bytes);
+  if (bytes == 0) return;
+  refuse_to_capture("a fill");
+  const Place place = place_of(to);
+  limited([&] { driver_.fill(stream_, place, value, bytes); });
 }
 
-Stream GpuQueue::stream_now() const {
-  return capturing_.load() == std::this_thread::get_id() ? capture_stream_ : stream_;
+Stream GpuQueue::stream_now() const { return capturing() ? capture_stream_ : stream_; }
+
+// Given to the stream now, the command would run once, before all replays.
+void GpuQueue::refuse_to_capture(const char* what) const {
+  if (capturing())
+    throw Error(ErrorCode::device, fmt::format("{}: {} cannot be captured", device_.name(), what));
 }
 
 bool GpuQueue::captures() const { return driver_.captures() && !waits_for_each_launch(); }
 
-std::unique_ptr<Replay> GpuQueue::capture(const std::function<void()>& commands) {
+std::unique_ptr<Replay> GpuQueue::capture(const std::function<void()>& commands, std::string& why) {
   if (!captures()) return nullptr;
   const std::scoped_lock one_at_a_time(capture_mutex_);
-  if (capture_stream_ == nullptr) capture_stream_ = driver_.make_stream();
-  captured_faults_.clear();
-  captured_launches_ = {};
-  const auto end = [&] {
+  release_retired();
+  captured_ = {};
+  const auto end = [&](std::string& problem) {
     capturing_ = std::thread::id();
-    return driver_.end_capture(capture_stream_);
+    captured_.commands = driver_.end_capture(capture_stream_, problem);
   };
   const auto abandon = [&] {
+    std::string ignored;
     try {
-      if (const Captured captured = end(); captured != nullptr) driver_.release_captured(captured);
+      if (capture_stream_ != nullptr) end(ignored);
     } catch (const Error&) {
       // A device that is lost keeps nothing.
     }
+    if (captured_.commands != nullptr) driver_.release_captured(captured_.commands);
+    captured_.commands = nullptr;
   };
   try {
+    if (capture_stream_ == nullptr) capture_stream_ = driver_.make_stream();
     driver_.begin_capture(capture_stream_);
     capturing_ = std::this_thread::get_id();
     commands();
-  } catch (const Error& error) {
+    end(why);
+  } catch (const Error& error) {  // given one by one, the command that fails is named, or none fails
+    why = error.problem();
     abandon();
-    if (error.code() != ErrorCode::device) throw;
-    return nullptr;  // given one by one, the command that fails is named, or none fails
   } catch (...) {
     abandon();
     throw;
   }
-  const Captured captured = end();
-  if (captured == nullptr) return nullptr;
-  return std::make_unique<GpuReplay>(*this, captured, std::move(captured_faults_),
-                                     std::move(captured_launches_));
+  if (captured_.commands != nullptr) return std::make_unique<GpuReplay>(*this, std::move(captured_));
+  capture_stream_ = nullptr;  // it may be capturing still
+  return nullptr;
 }
 
-void GpuQueue::replay(Captured captured, const Pending::Group& launches) {
-  pending_.launched(launches);
+void GpuQueue::replay(Capture& capture) {
+  if (capture.last != nullptr) capture.last->await();
+  capture.last = nullptr;
+  pending_.launched(capture.launches);
+  capture.ran = true;
   try {
-    driver_.replay(stream_, captured);
+    limited([&] { driver_.replay(stream_, capture.commands); });
+    if (!capture.faults.empty()) device_.faults.given();
+    if (!driver_.replays_overlap())
+      capture.last = std::make_shared<GpuEvent>(*this, driver_.mark(stream_, false), pending_.point());
   } catch (const Error& error) {
     throw pending_.located(error, pending_.point());
+  }
+}
+
+// A driver may not keep what it runs: HIP does not say that it does.
+void GpuQueue::retire(Capture capture) noexcept {
+  std::shared_ptr<Event> ended = capture.ran ? record_or_settle() : nullptr;
+  {
+    const std::scoped_lock lock(retired_mutex_);
+    retired_.push_back({std::move(capture), std::move(ended)});
+  }
+  release_retired();
+}
+
+void GpuQueue::release_retired() noexcept {
+  std::vector<Retired> ended;
+  {
+    const std::scoped_lock lock(retired_mutex_);
+    const auto runs = [](const Retired& one) { return one.ended != nullptr && !one.ended->passed(); };
+    const auto first = std::stable_partition(retired_.begin(), retired_.end(), runs);
+    ended.assign(std::make_move_iterator(first), std::make_move_iterator(retired_.end()));
+    retired_.erase(first, retired_.end());
+  }
+  for (const Retired& one : ended) {
+    for (const int code : one.capture.faults) device_.faults.forget(code);
+    driver_.release_captured(one.capture.commands);
   }
 }
 
 std::shared_ptr<Event> GpuQueue::record() {
   if (this == &device_.kernels()) device_.faults.fetch();
   return std::make_shared<GpuEvent>(*this, driver_.mark(stream_, false), pending_.point());
+}
+
+void GpuQueue::settle() noexcept {
+  try {
+    await_all();
+  } catch (const std::exception&) {
+    // A lost device runs nothing any more.
+  }
+}
+
+std::shared_ptr<Event> GpuQueue::record_or_settle() noexcept {
+  try {
+    return record();
+  } catch (const std::exception&) {
+    // A lost device, or no memory for an event.
+  }
+  settle();
+  return nullptr;
 }
 
 void GpuQueue::wait(const std::shared_ptr<Event>& event) {
@@ -203,14 +265,15 @@ Error GpuQueue::hangs(const std::function<Error(const Error&)>& where) const {
               error.hint()};
 }
 
-// A queue for copies has no launches, but a kernel's failure ends its waits too.
 Error GpuQueue::located(const Error& error, uint64_t launches) {
   if (pending_.knows(launches)) return pending_.located(error, launches);
   return device_.kernels().located(error);
 }
 
+// A queue for copies has no launches, but a kernel's failure ends its waits too.
 Error GpuQueue::located(const Error& error) {
   if (error.code() != ErrorCode::device || pending_.any()) return pending_.located(error);
+  if (this != &device_.kernels()) return device_.kernels().located(error);
   return {error.code(), error.problem() + ", while no launch was under way", error.where(), error.hint()};
 }
 
@@ -232,6 +295,7 @@ void GpuQueue::await(Mark mark, uint64_t launches) {
 void GpuQueue::finish() {
   if (this == &device_.kernels()) device_.faults.fetch();
   await_all();
+  release_retired();
   device_.traces.finish();
   device_.faults.check();
 }
@@ -249,6 +313,7 @@ double GpuQueue::timed(const std::function<void()>& launches) {
   Timing timing;
   timing_ = &timing;
   timing_thread_ = std::this_thread::get_id();
+  double seconds = 0;
   try {
     launches();
     timing_thread_ = std::thread::id();
@@ -257,16 +322,15 @@ double GpuQueue::timed(const std::function<void()>& launches) {
       timing.last = Span{end, end};
     }
     finish();
+    if (timing.first)
+      seconds = driver_.interval(timing.last ? *timing.last : *timing.first).end -
+                driver_.interval(*timing.first).begin;
   } catch (...) {
     timing_thread_ = std::thread::id();
     release(timing.first);
     release(timing.last);
     throw;
   }
-  double seconds = 0;
-  if (timing.first)
-    seconds = driver_.interval(timing.last ? *timing.last : *timing.first).end -
-              driver_.interval(*timing.first).begin;
   release(timing.first);
   release(timing.last);
   return seconds;
@@ -278,10 +342,10 @@ void GpuQueue::run(const Command& command, const std::string& name, int fault_co
   Timing* const timing = this->timing();
   const bool time = timing != nullptr && (!timing->first || driver_.facts().spans_cost_nothing);
   Span span;
-  command(stream_now(), trace || time ? &span : nullptr);
-  const bool captured = capturing_.load() == std::this_thread::get_id();
-  if (captured) captured_launches_.add(site);
-  if (fault_code != 0) captured ? captured_faults_.push_back(fault_code) : device_.faults.given();
+  limited([&] { command(stream_now(), trace || time ? &span : nullptr); });
+  const bool captured = capturing();
+  if (captured) captured_.launches.add(site);
+  if (fault_code != 0) captured ? captured_.faults.push_back(fault_code) : device_.faults.given();
   if (time) {
     auto& place = timing->first ? timing->last : timing->first;
     release(place);
@@ -316,6 +380,9 @@ void GpuQueue::upload(Place to, const void* from, size_t bytes) {
          [&] { return fmt::format("upload {}", format_bytes(bytes)); });
 }
 
-void GpuQueue::download(void* to, Place from, size_t bytes) { driver_.download(stream_, to, from, bytes); }
+// CUDA and HIP return when memory that is not pinned has been written.
+void GpuQueue::download(void* to, Place from, size_t bytes) {
+  limited([&] { driver_.download(stream_, to, from, bytes); });
+}
 
 }  // namespace athanor::gpu

@@ -1,6 +1,8 @@
 // A GPU's queues and the events in them.
 #pragma once
 #include <atomic>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +13,7 @@
 
 #include "athanor/backends/gpu/driver.h"
 #include "athanor/backends/gpu/pending.h"
+#include "athanor/backends/gpu/wait_limit.h"
 #include "athanor/base/error.h"
 #include "athanor/kernels/queue.h"
 
@@ -25,7 +28,8 @@ class GpuEvent final : public Event {
   ~GpuEvent() override;
   bool passed() const override;
   void wait() const override;
-  /// The same, but without checking for faults that kernels report.
+  void settle() const noexcept override;
+  /// The same as wait(), but without checking for faults that kernels report.
   void await() const;
 
   GpuQueue& queue() const { return queue_; }
@@ -49,7 +53,7 @@ class GpuQueue final : public Queue {
   void finish() override;
   void require(Storage& storage) override { place_of({&storage, 0}); }
   bool captures() const override;
-  std::unique_ptr<Replay> capture(const std::function<void()>& commands) override;
+  std::unique_ptr<Replay> capture(const std::function<void()>& commands, std::string& why) override;
   double timed(const std::function<void()>& launches) override;
 
   /// Launches a kernel. `site` may be nullptr.
@@ -70,11 +74,35 @@ class GpuQueue final : public Queue {
   /// Waits for all commands.
   void await_all() { await(nullptr, pending_.point()); }
 
+  /// Waits for a mark after all launches so far.
+  void await(Mark mark) { await(mark, pending_.point()); }
+  /// Waits for all commands, and throws nothing.
+  void settle() noexcept;
+  /// A point after all commands so far; nullptr if the driver cannot mark it, and they have run.
+  std::shared_ptr<Event> record_or_settle() noexcept;
+  /// Makes a call of the driver that may wait for the device. That is every command, because a driver waits
+  /// when it has been given too many.
+  template <class Call>
+  void limited(const Call& call) {
+    const LimitedWait limited(
+        wait_limit_, [this] { return hangs([this](const Error& error) { return located(error); }); });
+    call();
+  }
+
   /// Adds to an error of earlier work the steps in which it may have arisen.
   Error located(const Error& error);
 
-  /// Runs what was captured, which has these launches.
-  void replay(Captured captured, const Pending::Group& launches);
+  /// Captured launches.
+  struct Capture {
+    Captured commands = nullptr;
+    std::vector<int> faults;  // numbers of launches that may report a fault
+    Pending::Group launches;
+    bool ran = false;
+    std::shared_ptr<GpuEvent> last = nullptr;  // after the last run, if the next one must wait for it
+  };
+  void replay(Capture& capture);
+  /// Gives the driver back what was captured, once it does not run any more.
+  void retire(Capture capture) noexcept;
 
   GpuDevice& gpu() { return device_; }
   Stream stream() const { return stream_; }
@@ -87,11 +115,20 @@ class GpuQueue final : public Queue {
   double wait_limit_;  // in seconds; 0: none
   /// The stream for this thread's commands: a separate one while it captures.
   Stream stream_now() const;
+  bool capturing() const { return capturing_.load() == std::this_thread::get_id(); }
+  /// Throws Error(device) if this thread captures: drivers capture kernels only.
+  void refuse_to_capture(const char* what) const;
+  void release_retired() noexcept;
   Stream capture_stream_ = nullptr;
   std::mutex capture_mutex_;
   std::atomic<std::thread::id> capturing_{};  // the thread that captures
-  std::vector<int> captured_faults_;          // numbers of captured launches that may fault
-  Pending::Group captured_launches_;
+  Capture captured_;                          // what it has captured
+  struct Retired {
+    Capture capture;
+    std::shared_ptr<Event> ended;  // nullptr: it has
+  };
+  std::mutex retired_mutex_;
+  std::vector<Retired> retired_;
   Pending pending_;
   /// The launches made inside timed().
   struct Timing {
@@ -114,6 +151,21 @@ class GpuQueue final : public Queue {
   Timing* timing_ = nullptr;
   std::atomic<std::thread::id> timing_thread_;
   std::mutex timing_mutex_;
+};
+
+/// If an exception leaves the scope, waits for the queue: its commands use memory that will be used again.
+class SettlesOnError {
+ public:
+  explicit SettlesOnError(GpuQueue& queue) : queue_(queue) {}
+  ~SettlesOnError() {
+    if (std::uncaught_exceptions() > before_) queue_.settle();
+  }
+  SettlesOnError(const SettlesOnError&) = delete;
+  SettlesOnError& operator=(const SettlesOnError&) = delete;
+
+ private:
+  GpuQueue& queue_;
+  int before_ = std::uncaught_exceptions();
 };
 
 }  // namespace athanor::gpu

@@ -10,7 +10,7 @@ namespace athanor::gpu {
 Staging::Half& Staging::next_half() {
   Half& half = halves_[turn_++ % halves_.size()];
   if (half.memory == nullptr) half.memory = device_.driver().pin(half_bytes);
-  if (half.sent != nullptr) half.sent->wait();
+  if (half.sent != nullptr) half.sent->settle();  // the owner of what was sent is told if that failed
   half.sent = nullptr;
   return half;
 }
@@ -18,6 +18,7 @@ Staging::Half& Staging::next_half() {
 template <class Fill>
 void Staging::send(GpuQueue& queue, Place to, size_t bytes, const Fill& fill) {
   const std::scoped_lock one_at_a_time(mutex_);
+  const SettlesOnError settled(queue);
   for (size_t done = 0; done < bytes;) {
     Half& half = next_half();
     const size_t piece = std::min(bytes - done, half_bytes);
@@ -42,6 +43,7 @@ void Staging::copy_in(GpuQueue& queue, Place to, const Binding& from, size_t byt
 
 void Staging::copy_out(GpuQueue& queue, Place from, size_t bytes, const Take& take) {
   const std::scoped_lock one_at_a_time(mutex_);
+  const SettlesOnError settled(queue);
   for (size_t done = 0; done < bytes;) {
     Half& half = next_half();
     const size_t piece = std::min(bytes - done, half_bytes);

@@ -12,16 +12,18 @@ GpuStorage::GpuStorage(GpuDevice& device, Pool::Block block, size_t bytes)
 
 GpuStorage::~GpuStorage() {
   count_memory(device(), -static_cast<int64_t>(block_.bytes));
-  try {
-    for (const auto& event : others_) gpu_.kernels().wait(event);
-    const bool behind_kernels = used_ || !others_.empty();
-    if (behind_kernels && !seen_) gpu_.kernels().wait(ready());  // an upload may be under way
-    block_.released = behind_kernels ? gpu_.kernels().record() : ready();
-  } catch (const std::exception&) {
-    // The device was lost: the block cannot be used any more.
-    gpu_.driver().free(block_.memory);
-    return;
-  }
+  GpuQueue& kernels = gpu_.kernels();
+  const auto behind = [&](const std::shared_ptr<Event>& event) {
+    try {
+      kernels.wait(event);
+    } catch (const std::exception&) {
+      event->settle();
+    }
+  };
+  for (const auto& event : others_) behind(event);
+  const bool behind_kernels = used_ || !others_.empty();
+  if (behind_kernels && !seen_) behind(ready());  // an upload may be under way
+  block_.released = behind_kernels ? kernels.record_or_settle() : ready();
   gpu_.pool.give_back(std::move(block_));
 }
 
@@ -41,6 +43,7 @@ void GpuStorage::read(void* destination, size_t offset, size_t count) const {
 void GpuStorage::write(const void* source, size_t offset, size_t count) {
   if (count == 0) return;
   GpuQueue& queue = gpu_.uploads();
+  const SettlesOnError settled(queue);
   for (const auto& event : others_) queue.wait(event);
   queue.wait(used_ ? gpu_.kernels().record() : ready());
   if (gpu_.facts().shares_host_memory) {

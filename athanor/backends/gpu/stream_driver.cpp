@@ -106,13 +106,17 @@ void StreamDriver::begin_capture(Stream stream) {
   check(api_.capture_begin(stream, relaxed), "capture a plan");
 }
 
-Captured StreamDriver::end_capture(Stream stream) {
+Captured StreamDriver::end_capture(Stream stream, std::string& why) {
   enter();
   void *graph = nullptr, *executable = nullptr;
-  if (api_.capture_end(stream, &graph) != 0 || graph == nullptr) return nullptr;
-  if (api_.graph_instantiate(&executable, graph, 0) != 0) executable = nullptr;
-  api_.graph_destroy(graph);
-  return executable;
+  int code = api_.capture_end(stream, &graph);
+  if (code == 0 && graph != nullptr) {
+    code = api_.graph_instantiate(&executable, graph, 0);
+    api_.graph_destroy(graph);
+  }
+  if (code == 0) return executable;
+  why = error_name(code);
+  return nullptr;
 }
 
 void StreamDriver::replay(Stream stream, Captured captured) {

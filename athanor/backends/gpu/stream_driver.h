@@ -35,7 +35,7 @@ class StreamDriver final : public Driver {
   void copy_between(Stream stream, const Side& to, const Side& from, size_t bytes, Span* span) override;
   bool captures() const override { return api_.capture_begin != nullptr; }
   void begin_capture(Stream stream) override;
-  Captured end_capture(Stream stream) override;
+  Captured end_capture(Stream stream, std::string& why) override;
   void replay(Stream stream, Captured captured) override;
   void release_captured(Captured captured) noexcept override;
   Mark mark(Stream stream, bool timed) override;

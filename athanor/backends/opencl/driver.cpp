@@ -166,9 +166,9 @@ void OpenClDriver::begin_capture(Stream stream) {
   check(recorder_.begin(queue_of(stream)), "capture a plan");
 }
 
-gpu::Captured OpenClDriver::end_capture(Stream stream) {
+gpu::Captured OpenClDriver::end_capture(Stream stream, std::string& why) {
   const std::scoped_lock lock(launching_);
-  return recorder_.end(queue_of(stream));
+  return recorder_.end(queue_of(stream), why);
 }
 
 void OpenClDriver::replay(Stream stream, gpu::Captured captured) {

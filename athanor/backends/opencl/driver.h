@@ -37,8 +37,9 @@ class OpenClDriver final : public gpu::Driver {
   gpu::Interval interval(const gpu::Span& span) override;
   bool captures() const override;
   void begin_capture(gpu::Stream stream) override;
-  gpu::Captured end_capture(gpu::Stream stream) override;
+  gpu::Captured end_capture(gpu::Stream stream, std::string& why) override;
   void replay(gpu::Stream stream, gpu::Captured captured) override;
+  bool replays_overlap() const override { return recorder_.replays_overlap(); }
   void release_captured(gpu::Captured captured) noexcept override { recorder_.release(captured); }
   gpu::Module compile(const std::string& source, const GpuLaunch& launch, std::string* binary) override;
   gpu::Module load(const std::string& binary) override;

@@ -5,16 +5,6 @@
 #include <type_traits>
 
 namespace athanor::opencl {
-namespace {
-
-void await_last(Recording& recording) noexcept {
-  if (recording.last == nullptr) return;
-  api().WaitForEvents(1, &recording.last);
-  api().ReleaseEvent(recording.last);
-  recording.last = nullptr;
-}
-
-}  // namespace
 
 Recorder::Recorder(cl_platform_id platform, cl_device_id id) {
   if (!has_extension(id, "cl_khr_command_buffer")) return;
@@ -63,27 +53,24 @@ cl_int Recorder::add(cl_command_queue queue, cl_kernel kernel, const size_t* all
               nullptr);
 }
 
-gpu::Captured Recorder::end(cl_command_queue queue) {
+gpu::Captured Recorder::end(cl_command_queue queue, std::string& why) {
   const auto found = open_.find(queue);
   if (found == open_.end()) return nullptr;
   auto recording = std::make_unique<Recording>(std::move(found->second));
   open_.erase(found);
-  if (finalize_(recording->commands) == CL_SUCCESS) return recording.release();
+  const cl_int code = finalize_(recording->commands);
+  if (code == CL_SUCCESS) return recording.release();
+  why = error_name(code);
   release(recording.release());
   return nullptr;
 }
 
 cl_int Recorder::replay(cl_command_queue queue, gpu::Captured captured) const {
-  auto& recording = *static_cast<Recording*>(captured);
-  if (!at_once_) await_last(recording);
-  if (recording.last != nullptr) api().ReleaseEvent(recording.last);
-  recording.last = nullptr;
-  return enqueue_(1, &queue, recording.commands, 0, nullptr, &recording.last);
+  return enqueue_(1, &queue, static_cast<Recording*>(captured)->commands, 0, nullptr, nullptr);
 }
 
 void Recorder::release(gpu::Captured captured) const noexcept {
   const std::unique_ptr<Recording> recording(static_cast<Recording*>(captured));
-  await_last(*recording);
   release_(recording->commands);
   for (const cl_kernel kernel : recording->kernels) api().ReleaseKernel(kernel);
 }

@@ -5,6 +5,7 @@
 #include <CL/cl_ext.h>
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "athanor/backends/gpu/driver.h"
@@ -14,7 +15,6 @@ namespace athanor::opencl {
 struct Recording {
   cl_command_buffer_khr commands;
   std::vector<cl_kernel> kernels = {};  // of the commands
-  cl_event last = nullptr;              // of their last run
 };
 
 class Recorder {
@@ -22,6 +22,8 @@ class Recorder {
   /// If the driver lacks the extension for in-order queues, possible() is false: call nothing else then.
   Recorder(cl_platform_id platform, cl_device_id id);
   bool possible() const { return enqueue_ != nullptr; }
+  /// Whether a run may be enqueued while the one before is under way.
+  bool replays_overlap() const { return at_once_; }
 
   // Each returns OpenCL's code. Meanwhile no other thread may call them for the same queue.
   cl_int begin(cl_command_queue queue);
@@ -31,13 +33,13 @@ class Recorder {
   /// command is replayed, and the kernel has been launched with other arguments by then.
   cl_int make_own(cl_command_queue queue, cl_kernel& kernel);
   cl_int add(cl_command_queue queue, cl_kernel kernel, const size_t* all, const size_t* group);
-  /// nullptr if the driver refuses.
-  gpu::Captured end(cl_command_queue queue);
+  /// nullptr if the driver refuses; `why` is then its error.
+  gpu::Captured end(cl_command_queue queue, std::string& why);
   cl_int replay(cl_command_queue queue, gpu::Captured captured) const;
   void release(gpu::Captured captured) const noexcept;
 
  private:
-  bool at_once_ = false;  // a run may be enqueued while the one before is under way
+  bool at_once_ = false;
   clCreateCommandBufferKHR_fn create_ = nullptr;
   clCommandNDRangeKernelKHR_fn add_ = nullptr;
   clFinalizeCommandBufferKHR_fn finalize_ = nullptr;

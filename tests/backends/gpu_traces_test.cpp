@@ -1,0 +1,32 @@
+// The marks of commands that a trace shows, on a driver that stands in for a GPU's.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "athanor/backends/gpu/device.h"
+#include "athanor/kernels/trace.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/host_driver.h"
+
+namespace athanor::testing {
+namespace {
+
+// A broken device does not tell when its commands ran.
+TEST(GpuTraces, GiveEachMarkBackOnce) {
+  auto made = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90");
+  HostDriver& driver = *made;
+  gpu::GpuDevice device(std::move(made));
+  const Trace trace;
+  const TestSite site("plan step 1 (exp)");
+  for (int i = 0; i < 2; ++i)
+    device.kernels().give(
+        "kernel", [](gpu::Stream) {}, &site);
+  driver.intervals = 2;  // the clock and the first command
+  expect_error(ErrorCode::device, {"cannot tell when a command ran"}, [&] { device.kernels().finish(); });
+  driver.intervals = 100;
+  device.kernels().finish();
+  EXPECT_EQ(driver.released, 3);
+}
+
+}  // namespace
+}  // namespace athanor::testing
