@@ -71,6 +71,25 @@ TEST_F(GpuCapture, IsGivenBackToALostDevice) {
   EXPECT_EQ(driver->captured, 0);
 }
 
+// 256 launches are remembered, and those that were captured as long as they may run.
+TEST_F(GpuCapture, NamesTheStepOfAFaultOfItsLastRun) {
+  const gpu::Faults::Report report = device->faults.expect({"take_along", 8}, &site);
+  driver->kernel = [](const gpu::Launch& launch) {
+    auto* const words = static_cast<int32_t*>(launch.fault.memory);
+    words[0] = launch.fault_code, words[1] = 9;
+  };
+  const std::string name = "take";
+  const gpu::Launch order{.name = name, .fault = report.place, .fault_code = report.code};
+  std::unique_ptr<Replay> replay = capture([&] { device->kernels().launch(order, &site); });
+  driver->late = true;
+  replay->run();
+  replay.reset();
+  for (int i = 0; i < 300; ++i) device->faults.expect({"take_along", 8}, nullptr);
+  driver->late = false;
+  expect_error(ErrorCode::value, {"plan step 3", "index 9 is outside an axis of extent 8", "net.cpp:12"},
+               [&] { device->kernels().finish(); });
+}
+
 TEST_F(GpuCapture, IsRefusedWithTheDriversReason) {
   driver->refuses = "error 900";
   EXPECT_EQ(capture([&] { launch(); }), nullptr);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -47,6 +48,8 @@ class HostDriver final : public gpu::Driver {
   /// Whether marks pass only when they are waited for; how many times a stream was told to wait for one.
   std::atomic<bool> late = false;
   std::atomic<int> waits = 0;
+  /// What a launch does; none: it is refused.
+  std::function<void(const gpu::Launch&)> kernel;
   /// How many times a whole stream was waited for, and how many marks were given back.
   std::atomic<int> finishes = 0, released = 0;
   /// After how many commands it does not tell any more when they ran.
@@ -99,7 +102,10 @@ class HostDriver final : public gpu::Driver {
     take_command();
     std::memset(at(to), value, bytes);
   }
-  void launch(gpu::Stream, const gpu::Launch& launch, gpu::Span*) override { no("launch " + launch.name); }
+  void launch(gpu::Stream, const gpu::Launch& launch, gpu::Span*) override {
+    if (!kernel) no("launch " + launch.name);
+    kernel(launch);
+  }
   void give(gpu::Stream stream, const std::function<void(gpu::Stream)>& commands, gpu::Span*) override {
     take_command();
     if (stream != nullptr) ++static_cast<HostStream*>(stream)->given;

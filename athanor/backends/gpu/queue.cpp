@@ -295,9 +295,9 @@ void GpuQueue::await(Mark mark, uint64_t launches) {
 void GpuQueue::finish() {
   if (this == &device_.kernels()) device_.faults.fetch();
   await_all();
-  release_retired();
   device_.traces.finish();
   device_.faults.check();
+  release_retired();  // last, for a fault may name its launches
 }
 
 void GpuQueue::release(std::optional<Span>& span) noexcept {
