@@ -21,6 +21,9 @@ class Storage {
   size_t bytes() const { return bytes_; }
   /// An ordinary pointer on the CPU; the driver's handle of the memory on other devices.
   void* address() const { return address_; }
+  /// Tells the memory from all other memory of its device, before and later. Drivers use the addresses and
+  /// handles of freed memory again.
+  virtual const void* identity() const { return address_; }
   /// Waits for the content, copies it to host memory, and returns when the copy is done.
   virtual void read(void* destination, size_t offset, size_t count) const = 0;
   /// Copies from host memory, which may change as soon as this returns. The copy itself may still be under

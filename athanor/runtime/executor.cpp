@@ -310,8 +310,8 @@ class Run {
     }
   }
 
-  // For each value on a device that captures: its address, and whether a slot may replace it. Then the
-  // arenas' addresses.
+  // For each value on a device that captures: its memory, and whether a slot may replace it. Then the arenas'
+  // memory.
   std::vector<Replays::Where> values_at() const {
     std::vector<Replays::Where> all;
     for (size_t v = 0; v < places_.size(); ++v) {
@@ -320,14 +320,14 @@ class Run {
         all.emplace_back();
         continue;
       }
-      const void* const address = places_[v].storage->address();
+      const void* const memory = places_[v].storage->identity();
       const bool bound = value.kind != PlanValue::Kind::temporary && value.in_place_of < 0;
-      all.push_back({address, bound ? static_cast<int64_t>(value.type.bytes()) : 0});
+      all.push_back({memory, bound ? static_cast<int64_t>(value.type.bytes()) : 0});
     }
     for (const PlanArena& needed : plan_.arenas) {  // scratch memory is no value
       const Storage* const storage = arenas_.at(needed.device);
       const bool captured = storage != nullptr && queue_of(needed.device).captures();
-      all.push_back({captured ? storage->address() : nullptr, 0});
+      all.push_back({captured ? storage->identity() : nullptr, 0});
     }
     for (const PlanValue& value : plan_.values)  // a value that is updated in place stays where it is
       if (value.kind == PlanValue::Kind::output && value.in_place_of >= 0)

@@ -7,13 +7,13 @@ namespace athanor {
 void Replays::look(const std::vector<Where>& values) {
   slot_of_.resize(values.size(), -1);
   for (size_t v = 0; v < values.size() && !last_.empty(); ++v)
-    if (values[v].address != last_[v] && values[v].bytes > 0 && values[v].bytes <= small && slot_of_[v] < 0)
+    if (values[v].memory != last_[v] && values[v].bytes > 0 && values[v].bytes <= small && slot_of_[v] < 0)
       give_slot(v, values[v].bytes);
   last_.clear();
   key_.clear();
   for (size_t v = 0; v < values.size(); ++v) {
-    last_.push_back(values[v].address);
-    key_.push_back(slot_of_[v] < 0 ? values[v].address : nullptr);
+    last_.push_back(values[v].memory);
+    key_.push_back(slot_of_[v] < 0 ? values[v].memory : nullptr);
   }
 }
 

@@ -17,15 +17,15 @@ namespace athanor {
 /// of the device's pool in turn, so there is one captured run for each set of addresses that repeats.
 class Replays {
  public:
-  /// The address of a value of the plan in a run. `bytes`: 0 if it cannot get a slot.
+  /// The memory (Storage::identity()) of a value of the plan in a run. `bytes`: 0 if it cannot get a slot.
   struct Where {
-    const void* address = nullptr;
+    const void* memory = nullptr;
     int64_t bytes = 0;
   };
   /// One for each stretch of the plan; nullptr: its steps are given one by one.
   using Captured = std::vector<std::unique_ptr<Replay>>;
 
-  /// Records a run's values in the plan's order, and after them other addresses in its launches. Call it
+  /// Records a run's values in the plan's order, and after them other memory that its launches use. Call it
   /// before the functions below.
   void look(const std::vector<Where>& values);
   /// The value's offset in slots(); -1 if it has no slot.

@@ -118,6 +118,18 @@ TEST_F(GpuMemoryPool, MemoryIsNotReleasedWhileItIsInUse) {
   EXPECT_EQ(pool().take(mib).released, nullptr);
 }
 
+// What was captured must not take the memory for that which it has used.
+TEST_F(GpuMemoryPool, MemoryThatIsAllocatedAgainIsOtherMemory) {
+  const auto identity = [&] { return gpu::GpuStorage(*device_, pool().take(mib), mib).identity(); };
+  const void* const first = identity();
+  EXPECT_EQ(identity(), first) << "a block of the pool stays the same";
+  driver_->room = driver_->held() + mib / 2;
+  const gpu::Pool::Block small = pool().take(mib / 2 + kib);  // takes the room of what the pool kept
+  driver_->room = SIZE_MAX;
+  EXPECT_NE(identity(), first) << "it has the same address";
+  driver_->free(small.memory);
+}
+
 TEST_F(GpuMemoryPool, SaysWhatWasAskedForWhatIsUsedAndWhatToDo) {
   driver_->room = before_ + mib;
   expect_error(ErrorCode::out_of_memory,

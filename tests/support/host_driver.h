@@ -29,6 +29,7 @@ class HostDriver final : public gpu::Driver {
     int given = 0;  // work given by libraries
   };
 
+  ~HostDriver() override { std::free(freed_); }
   HostDriver(GpuTarget target, int release, const std::string& architecture) {
     facts_.info.name = "host memory";
     facts_.info.kind = "gpu";
@@ -73,16 +74,19 @@ class HostDriver final : public gpu::Driver {
       why = "no room";
       return nullptr;
     }
-    void* const memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    void* memory = nullptr;
+    if (freed_ != nullptr && freed_bytes_ == bytes) std::swap(memory, freed_);
+    if (memory == nullptr) memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
     held_ += sizes_[memory] = bytes;
     return memory;
   }
   void free(gpu::Memory memory) noexcept override {
     work();
     const std::scoped_lock lock(mutex_);
-    held_ -= sizes_[memory];
+    freed_bytes_ = sizes_[memory];
+    held_ -= freed_bytes_;
     sizes_.erase(memory);
-    std::free(memory);
+    std::free(std::exchange(freed_, memory));
   }
   void* pin(size_t bytes) override { return std::malloc(bytes); }
   gpu::Stream make_stream() override { return &streams_.emplace_back(); }
@@ -163,6 +167,8 @@ class HostDriver final : public gpu::Driver {
   mutable std::mutex mutex_;
   std::map<gpu::Memory, size_t> sizes_;
   size_t held_ = 0;
+  void* freed_ = nullptr;  // the last one, for the next allocation of its size
+  size_t freed_bytes_ = 0;
 };
 
 /// The purpose of commands: "plan step 3 (conv2d in layer1)", in line 12 of net.cpp.

@@ -57,7 +57,7 @@ Pool::Block Pool::take(size_t bytes) {
     memory = driver.allocate(size, why);
   }
   if (memory == nullptr) refuse(bytes, why);
-  return {memory, size, nullptr};
+  return {memory, size, ++allocations_, nullptr};
 }
 
 void Pool::give_back(Block block) noexcept {

@@ -21,6 +21,7 @@ class Pool {
   struct Block {
     Memory memory = nullptr;
     size_t bytes = 0;                 // at least what was asked for
+    uint64_t number = 0;              // of the allocation
     std::shared_ptr<Event> released;  // when this has passed, all earlier uses have run
   };
   /// A block, from the pool or new. Throws Error(out_of_memory) with the bytes requested, in use, and free.
@@ -35,6 +36,7 @@ class Pool {
   std::mutex mutex_;
   std::multimap<size_t, Block> free_;
   size_t free_bytes_ = 0;
+  uint64_t allocations_ = 0;
 };
 
 }  // namespace athanor::gpu

@@ -16,6 +16,8 @@ class GpuStorage final : public Storage {
   void read(void* destination, size_t offset, size_t count) const override;
   void write(const void* source, size_t offset, size_t count) override;
 
+  const void* identity() const override { return reinterpret_cast<const void*>(block_.number); }
+
   GpuDevice& gpu() const { return gpu_; }
   Memory memory() const { return block_.memory; }
   /// Whether the queue of kernels has used it since it was last written from the host.
