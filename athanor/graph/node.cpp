@@ -19,6 +19,15 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
+const char* type_name(const AttrValue& value) {
+  return std::visit(
+      Overloaded{[](int64_t) { return "an integer"; }, [](double) { return "a number with a fraction"; },
+                 [](bool) { return "a flag (true or false)"; }, [](const std::string&) { return "a text"; },
+                 [](const Ints&) { return "a list of integers"; }, [](DType) { return "a dtype"; },
+                 [](Device) { return "a device"; }},
+      value);
+}
+
 }  // namespace
 
 void append_words(std::vector<uint64_t>& words, std::string_view text) {
@@ -38,6 +47,11 @@ const AttrValue& Attrs::find(const char* name) const {
   for (const auto& [key, value] : entries_)
     if (key == name || std::strcmp(key, name) == 0) return value;
   throw Error(ErrorCode::internal, fmt::format("an op lacks its attribute '{}'", name));
+}
+
+void Attrs::refuse_type(const char* name, const AttrValue& of_wanted, const AttrValue& found) {
+  throw Error(ErrorCode::internal, fmt::format("an op's attribute '{}' is {}, where {} is needed", name,
+                                               type_name(found), type_name(of_wanted)));
 }
 
 bool Attrs::has(const char* name) const {

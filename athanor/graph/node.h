@@ -45,10 +45,12 @@ class Attrs {
   Attrs() = default;
   Attrs(std::initializer_list<Entry> entries) : entries_(entries) {}
 
-  /// The value of `name`, which must be of type T. Throws Error(internal) if it is missing.
+  /// The value of `name`. Throws Error(internal) if it is missing or of another type than T.
   template <class T>
   const T& get(const char* name) const {
-    return std::get<T>(find(name));
+    const AttrValue& value = find(name);
+    if (const T* typed = std::get_if<T>(&value)) return *typed;
+    refuse_type(name, AttrValue(T()), value);
   }
   int64_t integer(const char* name) const { return get<int64_t>(name); }
   double number(const char* name) const { return get<double>(name); }
@@ -69,6 +71,7 @@ class Attrs {
 
  private:
   const AttrValue& find(const char* name) const;
+  [[noreturn]] static void refuse_type(const char* name, const AttrValue& of_wanted, const AttrValue& found);
   std::vector<Entry> entries_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "../support/expect_error.h"
 #include "athanor/base/error.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
@@ -102,6 +103,18 @@ TEST(Autograd, ErrorsShowTheCallersLine) {
     EXPECT_EQ(error.where(), "autograd_test.cpp:" + std::to_string(line)) << error.what();
     EXPECT_NE(error.problem().find("[2, 3]"), std::string::npos) << error.what();
   }
+}
+
+TEST(Autograd, AnAttributeOfAnotherTypeIsNamed) {
+  const Tensor x = zeros({2, 3});
+  testing::expect_error(
+      ErrorCode::internal,
+      {"softmax(", "'axis'", "number with a fraction", "integer is needed", "autograd_test.cpp:"}, [&] {
+        (void)call("softmax", {x}, {{"axis", 1.0}});
+      });
+  testing::expect_error(ErrorCode::internal, {"'shape'", "a text", "a list of integers is needed"}, [] {
+    (void)Attrs{{"shape", std::string("2,3")}}.ints("shape");
+  });
 }
 
 }  // namespace
