@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -129,21 +128,15 @@ void look_at(Fitter& fitter, Precision precision, int64_t parts, int64_t asked, 
   if (parted.points.size() > 1) result.series.push_back(std::move(parted));
 }
 
-/// The fastest way to compute the batch that was asked for; otherwise, in f32, the largest power of two of
-/// which everything is kept.
+/// The fastest way to compute the batch that was asked for; without one, the largest that is not slower for
+/// each example than smaller ones, in the first precision.
 std::optional<FitPoint> advice(const FitOptions& options, const std::vector<FitPoint>& points) {
+  if (!options.batch_was_given)
+    return largest_fast_batch(points, options.step.config.accumulate, points.front().of.precision);
   std::optional<FitPoint> best;
-  for (const FitPoint& point : points) {
-    if (options.batch_was_given) {
-      if (point.of.batch_size == options.step.config.batch_size && (!best || point.seconds < best->seconds))
-        best = point;
-    } else if (point.of.parts == options.step.config.accumulate && !point.of.again &&
-               std::has_single_bit(static_cast<uint64_t>(point.of.batch_size / point.of.parts)) &&
-               point.of.precision == points.front().of.precision &&
-               (!best || point.of.batch_size > best->of.batch_size)) {
+  for (const FitPoint& point : points)
+    if (point.of.batch_size == options.step.config.batch_size && (!best || point.seconds < best->seconds))
       best = point;
-    }
-  }
   return best;
 }
 
@@ -166,15 +159,20 @@ std::string table_of(const std::vector<FitPoint>& points, const std::optional<Fi
   return text;
 }
 
-/// The smallest batch that is about as fast for each example as the advised one; none if that is the advised
-/// one itself. Larger batches than it only make steps longer.
-std::optional<int64_t> as_fast(const FitResult& result) {
-  for (const FitPoint& point : result.points)
-    if (point.of.precision == result.advised->of.precision && point.of.parts == result.advised->of.parts &&
-        !point.of.again && point.of.batch_size < result.advised->of.batch_size &&
-        point.per_second() >= 0.95 * result.advised->per_second())
-      return point.of.batch_size;
-  return std::nullopt;
+/// Why no smaller and no larger batch is advised; empty if the table says it.
+std::string reasons_of(const FitResult& result, const FitUnit& unit) {
+  const FitSpeeds speeds = speeds_around(*result.advised, result.points);
+  std::vector<std::string> reasons;
+  if (speeds.larger_slower)
+    reasons.push_back(
+        fmt::format("Larger batches fit too, but are predicted to compute fewer {} a second.", unit.many));
+  if (speeds.alike_from < result.advised->of.batch_size)
+    reasons.push_back(
+        fmt::format("Smaller batches, down to {}, are predicted to compute about as many {} a second (within "
+                    "{:.0f} %): choose "
+                    "one of them if the model learns better from more and shorter steps.",
+                    speeds.alike_from, unit.many, 100 * alike_in_speed));
+  return join(reasons, " ");
 }
 
 nlohmann::ordered_json json_of(const FitPoint& point, bool knows_times) {
@@ -286,11 +284,8 @@ int fit(const FitOptions& options, bool precision_was_given) {
     return 1;
   }
   std::cout << fmt::format("\n* {}\n", train_command(options.step, examples.spec, *result.advised, limit));
-  if (const auto batch = as_fast(result); batch && fitter.knows_times() && !options.batch_was_given)
-    say(fmt::format(
-        "A batch of {} is predicted to compute as many {} a second (within 5 %); larger ones only "
-        "make steps longer.",
-        *batch, unit.many));
+  if (fitter.knows_times() && !options.batch_was_given)
+    if (const std::string reasons = reasons_of(result, unit); !reasons.empty()) say(reasons);
   if (!fitter.knows_times())
     say("How long steps take is not known: no kernel was timed on this device. --check runs some.");
   else if (!looks.runs)

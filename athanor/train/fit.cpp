@@ -1,6 +1,7 @@
 #include "athanor/train/fit.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "athanor/base/clock.h"
@@ -125,6 +126,50 @@ std::optional<FitPoint> Fitter::largest(FitCase of) {
     if (auto point = look(of)) best = point;
   }
   return best;
+}
+
+std::optional<FitPoint> largest_fast_batch(const std::vector<FitPoint>& points, int64_t parts,
+                                           Precision precision) {
+  std::vector<FitPoint> kept;
+  double fastest = 0;
+  for (const FitPoint& point : points) {
+    const FitCase& of = point.of;
+    if (of.parts != parts || of.precision != precision || of.again ||
+        !std::has_single_bit(static_cast<uint64_t>(of.batch_size / parts)))
+      continue;
+    kept.push_back(point);
+    fastest = std::max(fastest, point.per_second());
+  }
+  std::erase_if(kept, [&](const FitPoint& p) { return p.per_second() < (1 - alike_in_speed) * fastest; });
+  const auto largest = std::ranges::max_element(kept, {}, [](const FitPoint& p) { return p.of.batch_size; });
+  return largest == kept.end() ? std::nullopt : std::optional(*largest);
+}
+
+FitSpeeds speeds_around(const FitPoint& advised, const std::vector<FitPoint>& points) {
+  const double least = (1 - alike_in_speed) * advised.per_second();
+  int64_t slower_below = 0;  // the largest batch below the advised one that is slower
+  bool larger = false, larger_fast = false;
+  FitSpeeds speeds{.alike_from = advised.of.batch_size};
+  const auto is_alike = [&](const FitPoint& point) {
+    FitCase of = point.of;
+    of.batch_size = advised.of.batch_size;
+    return of == advised.of;
+  };
+  for (const FitPoint& point : points) {
+    if (!is_alike(point)) continue;
+    const bool slower = point.per_second() < least;
+    if (point.of.batch_size > advised.of.batch_size) {
+      larger = true;
+      larger_fast |= !slower;
+    } else if (slower) {
+      slower_below = std::max(slower_below, point.of.batch_size);
+    }
+  }
+  for (const FitPoint& point : points)
+    if (is_alike(point) && point.of.batch_size > slower_below)
+      speeds.alike_from = std::min(speeds.alike_from, point.of.batch_size);
+  speeds.larger_slower = larger && !larger_fast;
+  return speeds;
 }
 
 }  // namespace athanor

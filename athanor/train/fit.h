@@ -92,6 +92,21 @@ class Fitter {
   std::vector<std::pair<Precision, double>> factors_;  // measured time / predicted time
 };
 
+/// Batches whose examples a second differ by no more than this share count as equally fast.
+inline constexpr double alike_in_speed = 0.05;
+
+/// Of the batches in `parts` parts of a power of two, with all activations kept: the largest that is about as
+/// fast for each example as the fastest of them. None if there is no such batch in `points`.
+std::optional<FitPoint> largest_fast_batch(const std::vector<FitPoint>& points, int64_t parts,
+                                           Precision precision);
+
+/// How the speed of batches that are computed as `advised` changes with their size.
+struct FitSpeeds {
+  int64_t alike_from = 0;      // batches from this size up to the advised one are about as fast as that
+  bool larger_slower = false;  // larger batches fit, but all of them are slower
+};
+FitSpeeds speeds_around(const FitPoint& advised, const std::vector<FitPoint>& points);
+
 /// A chart of memory and time by batch size, of cases that fit and those that do not.
 struct FitChart {
   std::string title, subtitle;

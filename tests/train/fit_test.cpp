@@ -153,5 +153,45 @@ TEST_F(Fit, DrawsWhatItFound) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
+/// Cases in f32 with these batches, and how many examples each computes in a second.
+std::vector<FitPoint> cases_of(const std::vector<std::pair<int64_t, double>>& rates,
+                               const FitCase& kind = {}) {
+  std::vector<FitPoint> points;
+  for (const auto& [batch, rate] : rates) {
+    FitPoint point{.of = kind, .bytes = batch, .seconds = static_cast<double>(batch) / rate};
+    point.of.batch_size = batch;
+    points.push_back(point);
+  }
+  return points;
+}
+
+TEST(LargestFastBatch, IsNotSlowerThanSmallerOnes) {
+  const auto largest = [](const std::vector<FitPoint>& points) {
+    const auto found = largest_fast_batch(points, 1, Precision::f32);
+    return found ? found->of.batch_size : 0;
+  };
+  EXPECT_EQ(largest(cases_of({{1, 100}, {2, 180}, {4, 200}, {5, 200}})), 4);  // 5 is no power of two
+  EXPECT_EQ(largest(cases_of({{1, 100}, {2, 98}, {4, 96}})), 4);
+  EXPECT_EQ(largest(cases_of({{1, 100}, {2, 98}, {4, 90}})), 2);
+  EXPECT_EQ(largest(cases_of({{1, 100}, {2, 60}, {4, 70}})), 1);
+  EXPECT_EQ(largest(cases_of({{64, 10}}, {.again = true})), 0);
+  EXPECT_EQ(largest(cases_of({{64, 10}}, {.precision = Precision::bf16})), 0);
+  EXPECT_EQ(
+      largest_fast_batch(cases_of({{12, 10}, {24, 10}}, {.parts = 3}), 3, Precision::f32)->of.batch_size, 24);
+}
+
+TEST(LargestFastBatch, HasReasonsThatAreTrueOfAllBatches) {
+  std::vector<FitPoint> points = cases_of({{1, 100}, {2, 50}, {4, 98}, {8, 99}, {9, 97}, {16, 80}});
+  const std::vector<FitPoint> other = cases_of({{3, 1}, {6, 1}, {32, 100}}, {.precision = Precision::bf16});
+  points.insert(points.end(), other.begin(), other.end());
+  const auto best = largest_fast_batch(points, 1, Precision::f32);
+  ASSERT_TRUE(best);
+  ASSERT_EQ(best->of.batch_size, 8);
+  EXPECT_EQ(speeds_around(*best, points).alike_from, 4);  // 1 is as fast, but 2 is not
+  EXPECT_FALSE(speeds_around(*best, points).larger_slower);
+  std::erase_if(points, [](const FitPoint& p) { return p.of.batch_size == 9; });
+  EXPECT_TRUE(speeds_around(*best, points).larger_slower);
+}
+
 }  // namespace
 }  // namespace athanor
