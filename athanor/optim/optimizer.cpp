@@ -54,7 +54,8 @@ void check_learning_rate(double lr) {
                 "It must be finite and not negative");
 }
 
-Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names)
+Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names,
+                     const std::vector<std::string>& scalar_names)
     : state_names_(std::move(state_names)), lr_(lr) {
   check_learning_rate(lr);
   std::set<const void*> known;
@@ -73,6 +74,8 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vect
       const TensorType& type = parameter.value().type();
       for (size_t i = 0; i < state_names_.size(); ++i)
         entry.state.push_back(Tensor::from(HostArray(type.dtype, type.shape), type.device));
+      for (size_t i = 0; i < scalar_names.size(); ++i)
+        entry.state.push_back(Tensor::from(HostArray(DType::f32, {}), type.device));
       values.push_back(parameter);
       group.entries.push_back(std::move(entry));
     }
@@ -80,6 +83,7 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vect
   }
   if (values.empty())
     throw Error(ErrorCode::value, "an optimizer was given no parameters", {}, "Pass model.parameters()");
+  state_names_.insert(state_names_.end(), scalar_names.begin(), scalar_names.end());
   // Computes the initial values now, so that the first step's plan is the same as that of all later steps.
   athanor::eval(values);
 }

@@ -83,9 +83,11 @@ class Optimizer {
   bool go_back(const Mark& mark);
 
  protected:
-  /// `state_names`: the state of each parameter, initially zeros of its type. Throws Error(value) if there
-  /// are no parameters, if one is given twice, or if two have the same name.
-  Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names);
+  /// `state_names`: the state of each parameter, initially zeros of its type. `scalar_names`: its further
+  /// state, one f32 number each, initially 0. Throws Error(value) if there are no parameters, if one is given
+  /// twice, or if two have the same name.
+  Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names,
+            const std::vector<std::string>& scalar_names = {});
 
   struct Rates {
     double lr, weight_decay;  // of the group

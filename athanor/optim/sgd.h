@@ -15,10 +15,11 @@ struct SgdOptions {
 /// With momentum, as in PyTorch (which differs from Sutskever et al. 2013 in where the rate enters):
 ///
 ///     g = gradient + weight_decay p
-///     b = momentum b + (1 - dampening) g      (b = g in the first step)
+///     b = momentum b + (1 - dampening) g      (b = g in the first step with a gradient of this parameter)
 ///     p = p - lr (nesterov ? g + momentum b : b)
 ///
-/// State: "momentum_buffer", when there is momentum.
+/// State: "momentum_buffer", when there is momentum; "momentum_begun", when there is dampening too: 1 after
+/// the parameter's first step.
 class Sgd : public Optimizer {
  public:
   /// Throws Error(value) for options out of range, and for Nesterov momentum without momentum or with

@@ -362,9 +362,39 @@ def scaling():
     save("scaling", out)
 
 
+# ---- Parameters whose first gradients come late: b has none in some steps; with a scaler, some steps are skipped ----
+
+WITHOUT_B, SKIPPED = {0, 1, 4}, {0, 2, 5}  # so b's first gradient, of step 2, is skipped too
+
+
+def late():
+    out = {"start.a": torch.randn(3, 4), "start.b": torch.randn(5)}
+    for step in range(STEPS):
+        out[f"grad.{step}.a"] = torch.randn(3, 4)
+        if step not in WITHOUT_B:
+            out[f"grad.{step}.b"] = torch.randn(5)
+    for name in ["plain", "scaled"]:
+        a, b = (nn.Parameter(out[f"start.{k}"].clone()) for k in "ab")
+        optimizer = torch.optim.SGD([a, b], lr=0.1, momentum=0.8, dampening=0.3, weight_decay=0.05)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024, enabled=name == "scaled")
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            loss = (a * out[f"grad.{step}.a"]).sum()
+            if step not in WITHOUT_B:
+                loss = loss + (b * out[f"grad.{step}.b"]).sum()
+            if name == "scaled" and step in SKIPPED:
+                loss = loss * float("inf")
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            out[f"{name}.{step}.a"], out[f"{name}.{step}.b"] = a.detach().clone(), b.detach().clone()
+    save("late", out)
+
+
 torch.manual_seed(0)
 optimizers()
 schedules()
 layers()
 training()
 scaling()
+late()

@@ -86,6 +86,41 @@ TEST(GradScaler, AsPyTorch) {
   });
 }
 
+// Momentum begins with the first gradient of each parameter that is not skipped, which dampening leaves as it
+// is. b has none in steps 0, 1 and 4; with the scaler, steps 0, 2 and 5 are skipped.
+TEST(GradScaler, LateGradientsBeginMomentumAsInPyTorch) {
+  const auto late = testing::read_reference("late");
+  for (const bool scaled : {false, true}) {
+    Two p;
+    p.load_state_dict({{"a", late.at("start.a")}, {"b", late.at("start.b")}});
+    const SgdOptions options{.lr = 0.1, .momentum = 0.8, .dampening = 0.3, .weight_decay = 0.05};
+    auto optimizer = std::make_unique<Sgd>(p.parameters(), options);
+    GradScaler scaler({}, {.initial_scale = 1024});
+    for (int step = 0; step < 10; ++step) {
+      if (step == 4) {  // a resumed run goes on with the same numbers
+        const auto saved = optimizer->state_dict();
+        optimizer = std::make_unique<Sgd>(p.parameters(), options);
+        optimizer->load_state_dict(saved);
+      }
+      const std::string gradient = "grad." + std::to_string(step);
+      Tensor loss = sum(p.a * Tensor::from(late.at(gradient + ".a")));
+      if (late.contains(gradient + ".b")) loss = loss + sum(p.b * Tensor::from(late.at(gradient + ".b")));
+      if (scaled) {
+        if (step == 0 || step == 2 || step == 5) loss = loss * infinity();
+        scaler.scale(loss).backward();
+        scaler.step(*optimizer);
+        scaler.update();
+      } else {
+        loss.backward();
+        optimizer->step();
+      }
+      const std::string at = (scaled ? "scaled." : "plain.") + std::to_string(step);
+      expect_near(p.a, late.at(at + ".a"), 5e-6, at + ".a");
+      expect_near(p.b, late.at(at + ".b"), 5e-6, at + ".b");
+    }
+  }
+}
+
 TEST(GradScaler, GoesOnFromItsState) {
   const auto run = [](int save_at) {
     Two p;
