@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,6 +27,7 @@
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/loss.h"
 #include "athanor/train/class_counts.h"
+#include "athanor/train/run_folder.h"
 
 namespace athanor::cli {
 namespace {
@@ -44,6 +46,27 @@ struct Predicted {
   std::vector<float> results;  // probabilities of classes, or numbers
   std::string problem;         // why there are none
 };
+
+bool is_model(const std::string& path) {
+  std::error_code ignored;
+  return path.ends_with(".safetensors") ||
+         (std::filesystem::is_directory(path, ignored) && RunFolder{path}.has_run());
+}
+
+/// People write a run among the images, because other commands take it so: `athanor predict RUN X.png`.
+void take_model(PredictOptions& options) {
+  for (const std::string& given : options.images) {
+    if (!is_model(given)) continue;
+    if (!options.checkpoint.empty())
+      throw Error(ErrorCode::usage, fmt::format("two models are given: {} and {}", options.checkpoint, given),
+                  {}, "Give one");
+    options.checkpoint = given;
+  }
+  std::erase_if(options.images, is_model);
+  if (options.images.empty())
+    throw Error(ErrorCode::usage, "a model is given, and nothing to predict from", options.checkpoint,
+                fmt::format("Name files after it: athanor predict {} FILE", options.checkpoint));
+}
 
 /// An image that cannot be read has a `problem`, and does not stop the others.
 Predicted read_picture(const std::string& file, const ExampleSpec& spec, bool invert) {
@@ -164,7 +187,8 @@ void print_table(const std::vector<Predicted>& pictures, const ExampleSpec& spec
   }
 }
 
-int predict(const PredictOptions& options) {
+int predict(PredictOptions options) {
+  take_model(options);
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, 0);
   require_pictures(trained);
   if (trained.data.pixels)
@@ -213,8 +237,10 @@ void add_predict(CLI::App& program, int& exit_code) {
       "predict", "Classify images or rows of a table, or predict numbers, with a trained model");
   const auto options = std::make_shared<PredictOptions>();
   command
-      ->add_option("IMAGE", options->images,
-                   "PNG, JPEG or WebP files of any size; CSV or .npy files, for models of tables and rows")
+      ->add_option(
+          "IMAGE", options->images,
+          "PNG, JPEG or WebP files of any size; CSV or .npy files, for models of tables and rows; also "
+          "the model, as for --checkpoint")
       ->required()
       ->option_text("...");
   command

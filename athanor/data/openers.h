@@ -78,7 +78,10 @@ bool is_mask_folder(const std::filesystem::path& folder);
 std::shared_ptr<const Dataset> open_mask_folder(const std::filesystem::path& folder, Split split,
                                                 const DataOptions& options);
 
-/// Whether a file's name has the ending of an image.
+/// Whether a file's name has the ending of an image. Images of types that are not read (GIF, BMP, TIFF, ...)
+/// count as broken when they are opened, so that they are named.
 bool is_picture_name(std::string_view name);
+/// The same for PNG, JPEG and WebP alone.
+bool is_readable_picture_name(std::string_view name);
 
 }  // namespace athanor

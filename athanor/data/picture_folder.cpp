@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string_view>
@@ -70,13 +71,26 @@ std::vector<std::string> pictures_below(const fs::path& root, const fs::path& fo
   return names;
 }
 
-bool has_pictures(const fs::path& folder) {
+/// Whether a file below `folder` has a name that `wanted` accepts.
+template <class Wanted>
+bool has_file(const fs::path& folder, Wanted wanted) {
   int64_t left = 100'000;  // a whole disk, given by mistake, is not searched
   std::error_code failed;
   for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end && left > 0;
-       entry.increment(failed), --left)
-    if (is_picture_name(entry->path().filename().string())) return true;
+       entry.increment(failed), --left) {
+    std::error_code ignored;
+    if (wanted(entry->path().filename().string()) && !entry->is_directory(ignored)) return true;
+  }
   return false;
+}
+
+bool has_pictures(const fs::path& folder) { return has_file(folder, is_picture_name); }
+
+/// A class whose images are missing. A folder of other files is no class: people keep scripts beside theirs.
+bool is_empty_class(const fs::path& folder) {
+  std::error_code denied;
+  const fs::directory_iterator listed(folder, denied);
+  return !denied && !has_file(folder, [](const std::string& name) { return !name.starts_with('.'); });
 }
 
 const std::vector<std::string> train_folders = {"train", "training"};
@@ -94,29 +108,48 @@ std::string first_folder(const fs::path& folder, const std::vector<std::string>&
 /// The folder's classes: those of a given model, otherwise its own.
 std::vector<std::string> classes_of(const fs::path& training, const DataOptions& options) {
   if (options.like && !options.like->class_names.empty()) return options.like->class_names;
-  std::vector<std::string> names;
+  std::vector<std::string> names, empty;
   for (const std::string& name : folders_in(training))
-    if (has_pictures(training / name)) names.push_back(name);
+    if (has_pictures(training / name))
+      names.push_back(name);
+    else if (is_empty_class(training / name))
+      empty.push_back(name);
+  if (!empty.empty())
+    throw Error(ErrorCode::value,
+                fmt::format("{} of the {} class folders {} no images: {}", empty.size(),
+                            empty.size() + names.size(), empty.size() == 1 ? "has" : "have", join(empty)),
+                training.string(),
+                fmt::format("Put images into {}, or remove {}", empty.size() == 1 ? "it" : "them",
+                            empty.size() == 1 ? "it" : "them"));
   return names;
 }
 
-}  // namespace
-
-bool is_picture_name(std::string_view name) {
+bool has_ending(std::string_view name, std::initializer_list<std::string_view> endings) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || name.starts_with('.')) return false;
   std::string ending(name.substr(dot + 1));
   for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return ending == "jpg" || ending == "jpeg" || ending == "png" || ending == "webp";
+  return std::ranges::find(endings, ending) != endings.end();
+}
+
+}  // namespace
+
+bool is_readable_picture_name(std::string_view name) {
+  return has_ending(name, {"jpg", "jpeg", "png", "webp"});
+}
+
+bool is_picture_name(std::string_view name) {
+  return is_readable_picture_name(name) ||
+         has_ending(name, {"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jxl", "jp2", "ppm", "pgm"});
 }
 
 bool is_picture_folder(const fs::path& folder) {
-  if (const std::string training = first_folder(folder, train_folders); !training.empty())
-    return std::ranges::any_of(folders_in(folder / training), [&](const std::string& name) {
-      return has_pictures(folder / training / name);
-    });
-  return std::ranges::any_of(folders_in(folder),
-                             [&](const std::string& name) { return has_pictures(folder / name); });
+  const auto any_class = [](const fs::path& of, bool (*counts)(const fs::path&)) {
+    return std::ranges::any_of(folders_in(of), [&](const std::string& name) { return counts(of / name); });
+  };
+  const std::string training = first_folder(folder, train_folders);
+  if (training.empty()) return any_class(folder, has_pictures);
+  return any_class(folder / training, has_pictures) || any_class(folder / training, is_empty_class);
 }
 
 std::shared_ptr<const Dataset> open_picture_folder(const fs::path& folder, Split split,

@@ -59,16 +59,23 @@ std::string key_of(const std::string& name) {
 void add_examples(const std::vector<fs::path>& shards, size_t shard, std::vector<ShardExample>& examples) {
   constexpr uint64_t longest_label = 4096, longest_picture = uint64_t{512} << 20;
   std::map<std::string, TarMember> labels;
-  std::vector<std::pair<std::string, TarMember>> pictures;  // by key
+  std::vector<std::pair<std::string, TarMember>> pictures, unread;  // by key
   for (TarMember& member : read_tar_members(shards[shard])) {
     const size_t slash = member.name.rfind('/');
     const std::string file = member.name.substr(slash == std::string::npos ? 0 : slash + 1);
     std::string key = key_of(member.name);
-    if (is_picture_name(file) && member.size <= longest_picture)
+    if (is_readable_picture_name(file) && member.size <= longest_picture)
       pictures.emplace_back(std::move(key), std::move(member));
+    else if (is_picture_name(file))
+      unread.emplace_back(std::move(key), std::move(member));
     else if (file.ends_with(".cls") && member.size <= longest_label)
       labels.insert_or_assign(std::move(key), std::move(member));
   }
+  // An example with nothing but an image of another type counts as broken.
+  std::set<std::string> keys;
+  for (const auto& [key, picture] : pictures) keys.insert(key);
+  for (auto& [key, picture] : unread)
+    if (labels.contains(key) && keys.insert(key).second) pictures.emplace_back(key, std::move(picture));
   for (auto& [key, picture] : pictures) {
     const auto label = labels.find(key);
     if (label == labels.end())

@@ -164,6 +164,19 @@ TEST_F(Runs, AreTestedAndUsed) {
   ASSERT_EQ(predicted[0]["predictions"].size(), 4U);
   EXPECT_GE(predicted[0]["predictions"][0]["probability"], predicted[0]["predictions"][1]["probability"]);
   EXPECT_TRUE(predicted[0]["predictions"][0]["name"].is_string());
+  // The model may stand among the images, as other commands take it.
+  for (const Words& words : {Words{"predict", "runs/a", images + "rgb.png"},
+                             {"predict", images + "rgb.png", "runs/a/checkpoint.safetensors"}}) {
+    const Outcome named = run(words);
+    EXPECT_EQ(named.exit_code, 0) << named.err;
+    EXPECT_EQ(std::count(named.out.begin(), named.out.end(), '\n'), 1) << named.out;
+  }
+  const Outcome twice = run({"predict", "runs/a", images + "rgb.png", "--checkpoint", "runs/a"});
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_NE(twice.err.find("two models are given"), std::string::npos) << twice.err;
+  const Outcome alone = run({"predict", "runs/a"});
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_NE(alone.err.find("athanor predict runs/a FILE"), std::string::npos) << alone.err;
   const Outcome bad = run({"predict", images + "rgb.png", "runs/a/config.json"});
   EXPECT_EQ(bad.exit_code, 1);
   EXPECT_EQ(std::count(bad.out.begin(), bad.out.end(), '\n'), 1) << "what could be read: " << bad.out;

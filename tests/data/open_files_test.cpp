@@ -221,6 +221,24 @@ TEST(WebDataset, OfNumberedAndOfNamedClasses) {
   EXPECT_EQ(label, number % 2 == 0 ? 1 : 0);
 }
 
+TEST(WebDataset, PicturesOfOtherTypesCountAsBroken) {
+  const TempFolder folder;
+  const auto png = format_png(HostArray(DType::u8, {2, 2, 1}));
+  const std::string image(reinterpret_cast<const char*>(png.data()), png.size());
+  std::string tar;
+  for (const char* key : {"a", "b", "c"}) tar += tar_member(std::string(key) + ".cls", "0");
+  tar += tar_member("a.png", image) + tar_member("a.tif", "depth") + tar_member("b.png", image) +
+         tar_member("c.gif", "GIF89a") + tar_member("d.gif", "GIF89a");
+  put_file(folder / "train-0.tar", bytes_of(tar + std::string(1024, '\0')));
+  write_shard(folder / "val-0.tar", 6, 1, {"0"});
+  const auto train = open_dataset(folder.path().string(), Split::train);
+  EXPECT_EQ(train->size(), 3);  // a.tif is beside a.png, and d.gif has no class
+  int64_t label = 0;
+  for (int64_t i = 0; i < 3; ++i) (void)train->picture(i, label);
+  ASSERT_EQ(train->broken().size(), 1U);
+  EXPECT_NE(train->broken()[0].find("c.gif"), std::string::npos) << train->broken()[0];
+}
+
 TEST(WebDataset, ErrorsNameTheExample) {
   const TempFolder folder;
   put_file(folder / "a.tar", bytes_of(tar_member("x/1.png", "p") + std::string(1024, '\0')));

@@ -135,6 +135,38 @@ TEST(PictureFolder, BrokenPicturesArePassedOverUpToALimit) {
                  [&] { all_labels(1, workers, nullptr); });
 }
 
+TEST(PictureFolder, PicturesOfOtherTypesCountAsBroken) {
+  const TempFolder folder;
+  for (const char* name : {"train/a/1.png", "train/a/2.png", "train/b/1.png", "test/a/1.png"})
+    put_file(folder / name, format_png(gradient(4, 4, 1)));
+  put_file(folder / "train/b/2.GIF", bytes_of("GIF89a"));
+  put_file(folder / "train/b/3.svg", bytes_of("<svg/>"));
+  const auto train = open_dataset(folder.path().string(), Split::train);
+  EXPECT_EQ(train->size(), 4);
+  int64_t label = 0;
+  (void)train->picture(3, label);
+  ASSERT_EQ(train->broken().size(), 1U);
+  EXPECT_NE(train->broken()[0].find("2.GIF, byte 0: neither a PNG"), std::string::npos) << train->broken()[0];
+}
+
+TEST(PictureFolder, AClassWithoutPicturesIsNamed) {
+  const TempFolder folder;
+  put_file(folder / "train/cat/1.png", format_png(gradient(4, 4, 1)));
+  put_file(folder / "train/cat/2.png", format_png(gradient(4, 4, 1)));
+  put_file(folder / "train/scripts/rename.py", bytes_of("pass"));  // no class
+  put_file(folder / "test/cat/1.png", format_png(gradient(4, 4, 1)));
+  const std::string name = folder.path().string();
+  EXPECT_EQ(open_dataset(name, Split::train)->spec().classes, 1);
+  put_file(folder / "train/dog/.DS_Store", bytes_of("x"));
+  put_file(folder / "test/dog/1.png", format_png(gradient(4, 4, 1)));
+  for (const Split split : {Split::train, Split::test})
+    expect_error(ErrorCode::value, {"1 of the 2 class folders has no images: dog", name, "remove it"},
+                 [&] { open_dataset(name, split); });
+  std::filesystem::remove_all(folder / "train/cat");
+  expect_error(ErrorCode::value, {"1 of the 1 class folders has no images: dog"},
+               [&] { open_dataset(name, Split::train); });
+}
+
 TEST(PictureFolder, ErrorsSayWhatWasSeen) {
   const TempFolder folder;
   const std::string name = folder.path().string();
