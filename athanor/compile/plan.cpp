@@ -12,7 +12,9 @@
 namespace athanor {
 
 std::string to_string(const PlanQueue& queue) {
-  return to_string(queue.device) + (queue.transfers ? " copies" : "");
+  return to_string(queue.device) + (queue.kind == QueueKind::copies_in    ? " copies in"
+                                    : queue.kind == QueueKind::copies_out ? " copies out"
+                                                                          : "");
 }
 
 std::string PlanStep::name() const {

@@ -33,11 +33,11 @@ struct PlanValue {
 /// Runs its steps in order. Steps of different queues run side by side, unless one waits for the other.
 struct PlanQueue {
   Device device;
-  bool transfers = false;  // the device's queue for copies from and to other devices; else for kernels
+  QueueKind kind = QueueKind::kernels;
   bool operator==(const PlanQueue&) const = default;
 };
 
-/// "opencl:0", "opencl:0 copies"
+/// "opencl:0", "opencl:0 copies in", "opencl:0 copies out"
 std::string to_string(const PlanQueue& queue);
 
 /// The temporaries and scratch memory of one device.

@@ -159,14 +159,16 @@ class StepMaker {
     return is_float(from) && is_float(to) ? fmt::format("cast to {}", to_string(to)) : n.op->name;
   }
 
-  // A copy runs beside the kernels of its source's device. Copies from the host run on the target's queue.
+  // A copy runs beside the kernels of its source's device. Copies from the host run beside the target's.
   void add_copy(int id) {
     const GraphNode& n = node(id);
     const int from = value_of(view(n.inputs[0]).base), to = value_of(id);
     const Device giver = node(n.inputs[0]).type.device, taker = n.type.device;
     PlanStep step;
     step.kind = PlanStep::Kind::copy;
-    step.queue = plan_.queue_number({giver == Device{} ? taker : giver, giver != taker});
+    step.queue = plan_.queue_number(giver == taker      ? PlanQueue{taker}
+                                    : giver == Device{} ? PlanQueue{taker, QueueKind::copies_in}
+                                                        : PlanQueue{giver, QueueKind::copies_out});
     step.ops.push_back(n.op->name);
     step.reads.push_back(from);
     step.writes.push_back(to);

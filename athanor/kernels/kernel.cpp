@@ -88,8 +88,11 @@ Backend& backend_of(Device device) {
   return dynamic_cast<Backend&>(provider_of(device));
 }
 
-Queue& queue_of(Device device) { return backend_of(device).queue(device.index); }
-
-Queue& transfers_of(Device device) { return backend_of(device).transfers(device.index); }
+Queue& queue_of(Device device, QueueKind kind) {
+  Backend& backend = backend_of(device);
+  return kind == QueueKind::kernels     ? backend.queue(device.index)
+         : kind == QueueKind::copies_in ? backend.copies_in(device.index)
+                                        : backend.copies_out(device.index);
+}
 
 }  // namespace athanor

@@ -159,9 +159,10 @@ class Backend : public DeviceProvider, public Allocator {
   virtual Candidate joined_kernel(int device, std::span<const LoopProgram> loops);
   /// The device's queue for kernels.
   virtual Queue& queue(int device) = 0;
-  /// Its queue for copies from and to other devices, which run beside kernels; the same queue if there is
+  /// Its queues for copies from and to other devices, which run beside kernels; the same queue if there is
   /// only one.
-  virtual Queue& transfers(int device) { return queue(device); }
+  virtual Queue& copies_in(int device) { return queue(device); }
+  virtual Queue& copies_out(int device) { return queue(device); }
   /// Whether the device computes in the host's memory, so that moving data there saves nothing.
   virtual bool has_unified_memory(int /*device*/) { return false; }
   /// Unloads kernels that nothing holds any more, such as candidates that lost. Waits for the device if there
@@ -176,9 +177,8 @@ class Backend : public DeviceProvider, public Allocator {
   virtual std::optional<uint64_t> free_memory(int /*device*/) { return {}; }
 };
 
-/// The backend of a device, its queue for kernels, and its queue for copies.
+/// The backend of a device, and its queues.
 Backend& backend_of(Device device);
-Queue& queue_of(Device device);
-Queue& transfers_of(Device device);
+Queue& queue_of(Device device, QueueKind kind = QueueKind::kernels);
 
 }  // namespace athanor

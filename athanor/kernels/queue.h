@@ -44,6 +44,9 @@ class Replay {
   Replay() = default;
 };
 
+/// What one of a device's queues runs: its kernels, or copies from or to other devices.
+enum class QueueKind : uint8_t { kernels, copies_in, copies_out };
+
 class Queue {
  public:
   virtual ~Queue() = default;

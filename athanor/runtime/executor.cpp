@@ -41,10 +41,6 @@ const std::shared_ptr<Storage>& arena(Device device, int64_t bytes, int64_t resu
   return storage;
 }
 
-Queue& queue_of(const PlanQueue& queue) {
-  return queue.transfers ? transfers_of(queue.device) : queue_of(queue.device);
-}
-
 // Waits until the queue has run everything, or never will.
 void settle(Queue& queue) noexcept {
   try {
@@ -84,7 +80,7 @@ class Run {
  public:
   Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs)
       : plan_(plan), stretches_(plan.stretches()), inputs_(inputs), places_(plan.values.size()) {
-    for (const PlanQueue& queue : plan.queues) queues_.push_back(&queue_of(queue));
+    for (const PlanQueue& queue : plan.queues) queues_.push_back(&queue_of(queue.device, queue.kind));
     std::map<Device, int64_t> results;
     for (const int v : plan.outputs)
       if (const PlanValue& value = plan.values[static_cast<size_t>(v)]; value.in_place_of < 0)
@@ -110,7 +106,7 @@ class Run {
   ~Run() {
     if (!copies_) return;
     for (size_t q = 0; q < queues_.size(); ++q)
-      if (plan_.queues[q].transfers) settle(*queues_[q]);
+      if (copies(q)) settle(*queues_[q]);
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -119,18 +115,18 @@ class Run {
   void begin_copies() {
     copies_ = true;
     for (size_t q = 0; q < queues_.size(); ++q)
-      if (plan_.queues[q].transfers)
+      if (copies(q))
         for (const Device device : plan_.devices) queues_[q]->wait(queue_of(device).record());
     if (plan_.devices.size() > 1)
       for (const auto& input : inputs_)
         for (size_t q = 0; q < queues_.size(); ++q)
-          if (plan_.queues[q].transfers || input->device() == Device{}) queues_[q]->wait(input->ready());
+          if (copies(q) || input->device() == Device{}) queues_[q]->wait(input->ready());
   }
 
   // Work after this plan must wait for its copies. The host has no queue: its wait() blocks.
   void end_copies() {
     for (size_t q = 0; q < queues_.size(); ++q)
-      if (plan_.queues[q].transfers) {
+      if (copies(q)) {
         const std::shared_ptr<Event> copied = queues_[q]->record();
         for (const Device device : plan_.devices) queue_of(device).wait(copied);
       }
@@ -228,6 +224,7 @@ class Run {
   }
 
  private:
+  bool copies(size_t queue) const { return plan_.queues[queue].kind != QueueKind::kernels; }
   Queue& queue_for(const PlanStep& step) const { return *queues_[static_cast<size_t>(step.queue)]; }
 
   void wait_for_others(size_t s) {

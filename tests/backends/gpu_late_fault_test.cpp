@@ -115,7 +115,7 @@ TEST_F(GpuLateFault, ACallThatReportsEarlierWorkNamesItsSteps) {
   launch(5);
   launch(6);
   expect_error(ErrorCode::device, {"in plan step 5 (take_along) or the launch after it", "net.cpp:12"},
-               [&] { device->uploads().record(); });
+               [&] { device->copies_in().record(); });
 }
 
 }  // namespace

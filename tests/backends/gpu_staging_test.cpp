@@ -21,11 +21,11 @@ TEST(GpuStaging, UploadsAnySizeAndNothingBesideIt) {
       uint32_t state = 1;
       for (uint8_t& byte : source) byte = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
       const gpu::Memory memory = static_cast<gpu::GpuStorage&>(*storage).memory();
-      device.uploads().wait(storage->ready());
-      device.staging.upload(device.uploads(), {memory, before}, source.data(), count);
+      device.copies_in().wait(storage->ready());
+      device.staging.upload(device.copies_in(), {memory, before}, source.data(), count);
       std::ranges::copy(source, want.begin() + before);
       std::ranges::fill(source, uint8_t{0});  // the upload has already read it
-      device.uploads().finish();
+      device.copies_in().finish();
       storage->read(got.data(), 0, got.size());
       EXPECT_TRUE(got == want) << info.name << ", " << count << " bytes";
     }

@@ -85,7 +85,7 @@ TEST_F(OpenClProgram, TrainsAndCompilesNothingTheSecondTime) {
   for (const auto& event : trace["traceEvents"])
     if (event["ph"] == "M") lanes.insert(event["args"]["name"]);
   EXPECT_TRUE(lanes.contains("host") && lanes.contains("opencl:0 kernels") &&
-              lanes.contains("opencl:0 copies"));
+              lanes.contains("opencl:0 copies in"));
 }
 
 TEST_F(OpenClProgram, SaysHowMuchMemoryIsMissingAndWhatFits) {

@@ -57,7 +57,8 @@ class StandIn final : public Backend {
   }
   Candidate loop_kernel(int, const LoopProgram&) override { return {}; }
   Queue& queue(int) override { return *kernels_; }
-  Queue& transfers(int) override { return *copies_; }
+  Queue& copies_in(int) override { return *copies_; }
+  Queue& copies_out(int) override { return *copies_; }
 
  private:
   struct FakeReplay final : Replay {

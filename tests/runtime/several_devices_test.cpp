@@ -205,7 +205,7 @@ TEST_F(SeveralDevices, ThePlanShowsQueuesWaitsAndCopies) {
   y.eval();
   const auto plan = last_plan();
   const std::string text = explain(*plan);
-  const std::string queue = to_string(gpu) + " copies";
+  const std::string queue = to_string(gpu) + " copies in";
   for (const std::string& part :
        std::vector<std::string>{"queue", "from cpu", "after 0", " on cpu, ", "1 copies between them", queue,
                                 "Not replayed: no two"})
@@ -253,7 +253,7 @@ TEST_F(SeveralDevices, ATraceShowsTheCopies) {
   const Tensor y = (ramp({40, 30}, Device{}) + 1).to(gpu) * 2;
   y.to_vector<float>();
   const std::string json = nlohmann::json::parse(trace.json()).dump();
-  EXPECT_NE(json.find(to_string(gpu) + " copies"), std::string::npos) << json;
+  EXPECT_NE(json.find(to_string(gpu) + " copies in"), std::string::npos) << json;
 }
 
 // Random graphs over two devices, with arenas whose memory is often reused.

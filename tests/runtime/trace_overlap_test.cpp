@@ -64,7 +64,7 @@ TEST(TraceOverlap, ACopyRunsWhileTheDeviceComputes) {
   const std::string last = std::to_string(copy_step - 1) + " ";
   std::vector<Shown> copies, kernels;  // kernels: those before the copy
   for (const Shown& one : spans_of(trace)) {
-    if (one.lane == to_string(device) + " copies") copies.push_back(one);
+    if (one.lane == to_string(device) + " copies in") copies.push_back(one);
     if (one.lane == to_string(device) + " kernels" &&
         (kernels.empty() || !kernels.back().name.starts_with(last)))
       kernels.push_back(one);

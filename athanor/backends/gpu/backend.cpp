@@ -94,7 +94,8 @@ void GpuBackend::unload_unused_kernels(int device) {
 }
 
 Queue& GpuBackend::queue(int device) { return at(device).kernels(); }
-Queue& GpuBackend::transfers(int device) { return at(device).uploads(); }
+Queue& GpuBackend::copies_in(int device) { return at(device).copies_in(); }
+Queue& GpuBackend::copies_out(int device) { return at(device).copies_out(); }
 std::optional<uint64_t> GpuBackend::free_memory(int device) { return at(device).driver().free_bytes(); }
 
 void GpuBackend::compile_together(int index, std::span<const Kernel* const> kernels) {

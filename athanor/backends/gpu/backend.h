@@ -33,7 +33,8 @@ class GpuBackend final : public KernelLanguageBackend {
   Candidate loop_kernel(int device, const LoopProgram& program) override;
   void unload_unused_kernels(int device) override;
   Queue& queue(int device) override;
-  Queue& transfers(int device) override;
+  Queue& copies_in(int device) override;
+  Queue& copies_out(int device) override;
   std::optional<uint64_t> free_memory(int device) override;
   bool has_unified_memory(int device) override { return at(device).facts().unified_memory; }
   bool compiles_side_by_side(int device) override { return at(device).facts().compiles_side_by_side; }

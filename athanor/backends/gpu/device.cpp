@@ -9,8 +9,9 @@ void GpuDevice::open() {
   if (!facts().unusable.empty()) driver_->refuse(facts().unusable, facts().fix);
   driver_->open();
   kernels_ = std::make_unique<GpuQueue>(*this, *driver_, "kernels");
-  uploads_ = std::make_unique<GpuQueue>(*this, *driver_, "copies");
-  downloads_ = std::make_unique<GpuQueue>(*this, *driver_, "copies");
+  copies_in_ = std::make_unique<GpuQueue>(*this, *driver_, "copies in");
+  copies_out_ = std::make_unique<GpuQueue>(*this, *driver_, "copies out");
+  reads_ = std::make_unique<GpuQueue>(*this, *driver_, "reads");
   driver_->locate = [queue = kernels_.get()](const Error& error) { return queue->located(error); };
 }
 
@@ -46,14 +47,19 @@ GpuQueue& GpuDevice::kernels() {
   return *kernels_;
 }
 
-GpuQueue& GpuDevice::uploads() {
+GpuQueue& GpuDevice::copies_in() {
   driver();
-  return *uploads_;
+  return *copies_in_;
 }
 
-GpuQueue& GpuDevice::downloads() {
+GpuQueue& GpuDevice::copies_out() {
   driver();
-  return *downloads_;
+  return *copies_out_;
+}
+
+GpuQueue& GpuDevice::reads() {
+  driver();
+  return *reads_;
 }
 
 }  // namespace athanor::gpu

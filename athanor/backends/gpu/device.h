@@ -35,10 +35,12 @@ class GpuDevice {
 
   /// Throws Error(device) if the device cannot be used.
   Driver& driver();
-  /// The queue for kernels, and queues for copies to and from the host at the same time.
+  /// The queue for kernels, and queues for copies from and to other devices, which run beside it.
   GpuQueue& kernels();
-  GpuQueue& uploads();
-  GpuQueue& downloads();
+  GpuQueue& copies_in();
+  GpuQueue& copies_out();
+  /// The queue for what the host reads and waits for.
+  GpuQueue& reads();
 
   Pool pool{*this};
   Staging staging{*this};
@@ -60,7 +62,7 @@ class GpuDevice {
   std::once_flag opened_, tried_;
   GpuTraits traits_;
   std::vector<MatrixUnit> matrix_units_, lane_units_;  // those of traits_
-  std::unique_ptr<GpuQueue> kernels_, uploads_, downloads_;
+  std::unique_ptr<GpuQueue> kernels_, copies_in_, copies_out_, reads_;
 };
 
 }  // namespace athanor::gpu

@@ -35,14 +35,14 @@ void GpuStorage::used_by(std::shared_ptr<Event> other) {
 void GpuStorage::read(void* destination, size_t offset, size_t count) const {
   if (ready() != nullptr) ready()->wait();
   if (count == 0) return;
-  GpuQueue& queue = gpu_.downloads();
+  GpuQueue& queue = gpu_.reads();
   queue.download(destination, {block_.memory, offset}, count);
   queue.finish();
 }
 
 void GpuStorage::write(const void* source, size_t offset, size_t count) {
   if (count == 0) return;
-  GpuQueue& queue = gpu_.uploads();
+  GpuQueue& queue = gpu_.copies_in();
   const SettlesOnError settled(queue);
   for (const auto& event : others_) queue.wait(event);
   queue.wait(used_ ? gpu_.kernels().record() : ready());
