@@ -11,7 +11,7 @@
 namespace athanor {
 
 /// Memory on a device. It is freed with its last owner.
-class Storage {
+class Storage : public std::enable_shared_from_this<Storage> {
  public:
   virtual ~Storage() = default;
   Storage(const Storage&) = delete;

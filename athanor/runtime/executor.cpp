@@ -117,18 +117,19 @@ class Run {
     for (size_t q = 0; q < queues_.size(); ++q)
       if (copies(q))
         for (const Device device : plan_.devices) queues_[q]->wait(queue_of(device).record());
-    if (plan_.devices.size() > 1)
-      for (const auto& input : inputs_)
+    for (const auto& input : inputs_)
+      if (input->ready() != nullptr && (plan_.devices.size() > 1 || input->device() == Device{}))
         for (size_t q = 0; q < queues_.size(); ++q)
           if (copies(q) || input->device() == Device{}) queues_[q]->wait(input->ready());
   }
 
-  // Work after this plan must wait for its copies. The host has no queue: its wait() blocks.
+  // Work after this plan must wait for its copies. The host need not: an event says when its memory has them.
   void end_copies() {
     for (size_t q = 0; q < queues_.size(); ++q)
       if (copies(q)) {
         const std::shared_ptr<Event> copied = queues_[q]->record();
-        for (const Device device : plan_.devices) queue_of(device).wait(copied);
+        for (const Device device : plan_.devices)
+          if (device != Device{}) queue_of(device).wait(copied);
       }
     copies_ = false;
   }
@@ -212,10 +213,12 @@ class Run {
     return {};
   }
 
-  /// The outputs. Their content is ready when everything in their device's queue has run.
+  /// The outputs. Their content is ready when everything in their device's queue has run. The host has run
+  /// its own already; what a device copies to its memory has an event.
   std::vector<std::shared_ptr<Storage>> outputs() {
     std::map<Device, std::shared_ptr<Event>> done;
     for (const auto& output : outputs_) {
+      if (output->device() == Device{}) continue;
       const auto [event, fresh] = done.emplace(output->device(), nullptr);
       if (fresh) event->second = queue_of(output->device()).record();
       output->set_ready(event->second);

@@ -28,11 +28,13 @@ void expect_bytes(const Storage& storage, const std::vector<uint8_t>& want) {
   EXPECT_TRUE(got == want);
 }
 
-/// Copies the middle of `from` to the middle of `to`, by the queue of `by`.
-void expect_copied(Device by, Device to, Device from, size_t bytes) {
-  constexpr size_t before = 64, behind = 100;
+constexpr QueueKind kinds[] = {QueueKind::kernels, QueueKind::copies_in, QueueKind::copies_out};
+
+/// Copies the middle of `from` to the middle of `to`, or (whole) all of it, by a queue of `by`.
+void expect_copied(Device by, QueueKind kind, Device to, Device from, size_t bytes, bool whole) {
+  const size_t before = whole ? 0 : 64, behind = whole ? 0 : 100;
   const size_t all = before + bytes + behind;
-  Queue& queue = queue_of(by);
+  Queue& queue = queue_of(by, kind);
   Queue& other = queue_of(by == to ? from : to);
   const auto source = allocate(from, all), target = allocate(to, all), kept = allocate(from, all);
   const std::vector<uint8_t> sent = pattern(all, 1);
@@ -42,11 +44,14 @@ void expect_copied(Device by, Device to, Device from, size_t bytes) {
   queue_of(from).copy({source.get(), 0}, {kept.get(), 0}, all);
   queue_of(to).fill({target.get(), 0}, 77, all);
   queue.wait(other.record());
-  queue.copy({target.get(), before}, {source.get(), before}, bytes);
+  queue.wait(queue_of(by).record());
+  const auto at = static_cast<int64_t>(before);
+  queue.copy({target.get(), at}, {source.get(), at}, bytes);
   other.wait(queue.record());
+  queue_of(by).wait(queue.record());
   queue_of(from).fill({source.get(), 0}, 5, all);  // after the copy
   std::vector<uint8_t> want(all, 77);
-  std::copy(sent.begin() + before, sent.end() - behind, want.begin() + before);
+  std::copy(sent.begin() + at, sent.end() - static_cast<int64_t>(behind), want.begin() + at);
   target->set_ready(queue_of(to).record());
   expect_bytes(*target, want);
 }
@@ -56,29 +61,35 @@ TEST(QueueCopy, FromEveryDeviceToEveryOther) {
   for (const Device to : all_devices())
     for (const Device from : all_devices())
       for (const Device by : {to, from})
-        for (const size_t bytes : {size_t{1}, size_t{4000}, 2 * piece + 12}) {
-          SCOPED_TRACE(to_string(from) + " to " + to_string(to) + " by " + to_string(by) + ", " +
-                       std::to_string(bytes) + " bytes");
-          expect_copied(by, to, from, bytes);
-          if (to == from) break;
-        }
+        for (const QueueKind kind : kinds)
+          for (const size_t bytes : {size_t{1}, size_t{4000}, 2 * piece + 12}) {
+            SCOPED_TRACE(to_string(from) + " to " + to_string(to) + " by queue " +
+                         std::to_string(static_cast<int>(kind)) + " of " + to_string(by) + ", " +
+                         std::to_string(bytes) + " bytes");
+            expect_copied(by, kind, to, from, bytes, false);
+            if (to == from) break;
+            expect_copied(by, kind, to, from, bytes, true);
+          }
 }
 
 TEST(QueueCopy, WaitsForWhatTheHostWrote) {
   constexpr size_t bytes = 100000;
   for (const Device to : all_devices())
     for (const Device from : all_devices())
-      for (const Device by : {to, from}) {
-        SCOPED_TRACE(to_string(from) + " to " + to_string(to) + " by " + to_string(by));
-        const auto source = allocate(from, bytes), target = allocate(to, bytes);
-        const std::vector<uint8_t> old = pattern(bytes, 2), sent = pattern(bytes, 3);
-        target->write(old.data(), 0, bytes);
-        source->write(sent.data(), 0, bytes);
-        queue_of(by).copy({target.get(), 0}, {source.get(), 0}, bytes);
-        queue_of(to).wait(queue_of(by).record());
-        target->set_ready(queue_of(to).record());
-        expect_bytes(*target, sent);
-      }
+      for (const Device by : {to, from})
+        for (const QueueKind kind : kinds) {
+          SCOPED_TRACE(to_string(from) + " to " + to_string(to) + " by queue " +
+                       std::to_string(static_cast<int>(kind)) + " of " + to_string(by));
+          const auto source = allocate(from, bytes), target = allocate(to, bytes);
+          const std::vector<uint8_t> old = pattern(bytes, 2), sent = pattern(bytes, 3);
+          target->write(old.data(), 0, bytes);
+          source->write(sent.data(), 0, bytes);
+          Queue& queue = queue_of(by, kind);
+          queue.copy({target.get(), 0}, {source.get(), 0}, bytes);
+          queue_of(to).wait(queue.record());
+          target->set_ready(queue_of(to).record());
+          expect_bytes(*target, sent);
+        }
 }
 
 // Freed memory is used again at once, although a queue may run later.

@@ -30,7 +30,9 @@ class HostDriver final : public gpu::Driver {
   };
 
   ~HostDriver() override { std::free(freed_); }
-  HostDriver(GpuTarget target, int release, const std::string& architecture) {
+  /// `device`: without it, its memory is taken for that of the host.
+  HostDriver(GpuTarget target, int release, const std::string& architecture, Device device = {}) {
+    facts_.info.device = device;
     facts_.info.name = "host memory";
     facts_.info.kind = "gpu";
     facts_.info.properties["architecture"] = {architecture, "test"};
@@ -94,7 +96,7 @@ class HostDriver final : public gpu::Driver {
     take_command();
     std::memcpy(at(to), from, bytes);
   }
-  void download(gpu::Stream, void* to, gpu::Place from, size_t bytes) override {
+  void download(gpu::Stream, void* to, gpu::Place from, size_t bytes, gpu::Span*) override {
     take_command();
     std::memcpy(to, at(from), bytes);
   }

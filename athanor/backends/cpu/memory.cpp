@@ -103,10 +103,18 @@ class CpuStorage final : public Storage {
     give_back(address(), bytes());
   }
   void read(void* destination, size_t offset, size_t count) const override {
+    await();
     if (count > 0) std::memcpy(destination, static_cast<const std::byte*>(address()) + offset, count);
   }
   void write(const void* source, size_t offset, size_t count) override {
+    await();
     if (count > 0) std::memcpy(static_cast<std::byte*>(address()) + offset, source, count);
+  }
+
+ private:
+  // What a device copies here may be under way.
+  void await() const {
+    if (ready() != nullptr) ready()->wait();
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "athanor/backends/gpu/driver.h"
 #include "athanor/backends/gpu/faults.h"
+#include "athanor/backends/gpu/landings.h"
 #include "athanor/backends/gpu/library.h"
 #include "athanor/backends/gpu/pool.h"
 #include "athanor/backends/gpu/queue.h"
@@ -45,6 +46,7 @@ class GpuDevice {
   Pool pool{*this};
   Staging staging{*this};
   Staging crossings{*this};  // for copies in the queue of kernels, which may run late
+  Landings landings{*this};
   Faults faults{*this};
   Traces traces{*this};
   Libraries libraries{*this};

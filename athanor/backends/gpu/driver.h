@@ -102,7 +102,7 @@ class Driver {
   /// Commands. Host memory must not change until they have run. If `span` is given it is filled in, and the
   /// caller must release both its marks.
   virtual void upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) = 0;
-  virtual void download(Stream stream, void* to, Place from, size_t bytes) = 0;
+  virtual void download(Stream stream, void* to, Place from, size_t bytes, Span* span) = 0;
   virtual void copy(Stream stream, Place to, Place from, size_t bytes, Span* span) = 0;
   virtual void fill(Stream stream, Place to, uint8_t value, size_t bytes) = 0;
   virtual void launch(Stream stream, const Launch& launch, Span* span) = 0;

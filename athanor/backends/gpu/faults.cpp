@@ -59,7 +59,8 @@ void Faults::fetch() {
   const std::scoped_lock lock(fetching_);  // if another thread makes a copy, it is in the stream by now
   if (!possible_.exchange(false)) return;
   try {
-    device_.driver().download(device_.kernels().stream(), fetched_.load(), {memory_, 0}, sizeof(Words));
+    device_.driver().download(device_.kernels().stream(), fetched_.load(), {memory_, 0}, sizeof(Words),
+                              nullptr);
   } catch (...) {
     possible_ = true;
     throw;
@@ -79,10 +80,10 @@ void Faults::check() {
   Driver& driver = device_.driver();
   kernels.await_all();
   Words fault{};
-  driver.download(kernels.stream(), fault.data(), {memory_, 0}, sizeof fault);
+  driver.download(kernels.stream(), fault.data(), {memory_, 0}, sizeof fault, nullptr);
   kernels.await_all();
   if (fault[0] != 0) driver.fill(kernels.stream(), {memory_, 0}, 0, sizeof fault);
-  driver.download(kernels.stream(), fetched_.load(), {memory_, 0}, sizeof fault);
+  driver.download(kernels.stream(), fetched_.load(), {memory_, 0}, sizeof fault, nullptr);
   kernels.await_all();
   if (fault[0] == 0) return;  // a copy of another thread came late, and the fault has been reported
   const int64_t index = static_cast<int64_t>(static_cast<uint32_t>(fault[1])) | static_cast<int64_t>(fault[2])

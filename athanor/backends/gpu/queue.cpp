@@ -15,9 +15,16 @@
 namespace athanor::gpu {
 
 GpuEvent::~GpuEvent() { queue_.gpu().driver().release(mark_); }
-bool GpuEvent::passed() const { return queue_.gpu().driver().passed(mark_); }
 
-void GpuEvent::await() const { queue_.await(mark_, launches_); }
+bool GpuEvent::passed() const {
+  GpuDevice& device = queue_.gpu();
+  return device.driver().passed(mark_) && device.landings.try_land(landings_);
+}
+
+void GpuEvent::await() const {
+  queue_.await(mark_, launches_);
+  queue_.gpu().landings.land(landings_);
+}
 
 void GpuEvent::settle() const noexcept {
   try {
@@ -93,6 +100,16 @@ void GpuQueue::copy(Binding to, Binding from, size_t bytes) {
          [&] { return fmt::format("copy {}", format_bytes(bytes)); });
 }
 
+// The host's memory, if a copy to it need not be waited for: only all of it, since a place in an arena has no
+// event of its own; and not on a device in the host's processor, which needs no pinned memory.
+std::shared_ptr<Storage> GpuQueue::lands(const Binding& to, size_t bytes) const {
+  const bool whole = to.offset == 0 && bytes == to.storage->bytes();
+  if (this != &device_.copies_out() || to.storage->device() != Device{} || !whole ||
+      device_.facts().shares_host_memory)
+    return nullptr;
+  return to.storage->weak_from_this().lock();
+}
+
 void GpuQueue::copy_across(const Binding& to, const Binding& from, size_t bytes) {
   const bool out = from.storage->device() == device();
   Storage& far = out ? *to.storage : *from.storage;
@@ -115,6 +132,8 @@ void GpuQueue::copy_across(const Binding& to, const Binding& from, size_t bytes)
     storage.used_by(record());
   } else if (!out) {
     device_.crossings.copy_in(*this, place_of(to), from, bytes);
+  } else if (const auto shared = lands(to, bytes); shared != nullptr) {
+    device_.landings.receive(shared, place_of(from));
   } else if (far.device() == Device{}) {
     download(static_cast<std::byte*>(far.address()) + to.offset, place_of(from), bytes);
     finish();
@@ -188,8 +207,7 @@ void GpuQueue::replay(Capture& capture) {
   try {
     limited([&] { driver_.replay(stream_, capture.commands); });
     if (!capture.faults.empty()) device_.faults.given();
-    if (!driver_.replays_overlap())
-      capture.last = std::make_shared<GpuEvent>(*this, driver_.mark(stream_, false), pending_.point());
+    if (!driver_.replays_overlap()) capture.last = mark();
   } catch (const Error& error) {
     throw pending_.located(error, pending_.point());
   }
@@ -220,9 +238,18 @@ void GpuQueue::release_retired() noexcept {
   }
 }
 
+uint64_t GpuQueue::landings_before() const {
+  return this == &device_.copies_out() ? device_.landings.given() : follows_.load();
+}
+
+std::shared_ptr<GpuEvent> GpuQueue::mark() {
+  const uint64_t landings = landings_before();  // read first: another thread may give more
+  return std::make_shared<GpuEvent>(*this, driver_.mark(stream_, false), pending_.point(), landings);
+}
+
 std::shared_ptr<Event> GpuQueue::record() {
   if (this == &device_.kernels()) device_.faults.fetch();
-  return std::make_shared<GpuEvent>(*this, driver_.mark(stream_, false), pending_.point());
+  return mark();
 }
 
 void GpuQueue::settle() noexcept {
@@ -252,7 +279,17 @@ void GpuQueue::wait(const std::shared_ptr<Event>& event) {
   if (known == nullptr || !reached(known->queue().gpu()))
     event->wait();  // the event is of a device of another kind: the host waits
   else if (&known->queue() != this && !known->passed())
-    driver_.wait(stream_, known->mark());
+    wait(*known);
+}
+
+void GpuQueue::wait(const GpuEvent& event) {
+  GpuDevice& other = event.queue().gpu();
+  // Pieces are numbered for each device.
+  if (&other != &device_ && event.landings() > other.landings.landed()) return event.await();
+  driver_.wait(stream_, event.mark());
+  uint64_t follows = follows_;
+  while (follows < event.landings() && !follows_.compare_exchange_weak(follows, event.landings())) {
+  }
 }
 
 Error GpuQueue::hangs(const std::function<Error(const Error&)>& where) const {
@@ -290,6 +327,12 @@ void GpuQueue::await(Mark mark, uint64_t launches) {
     throw located(error, launches);
   }
   pending_.passed(launches);
+}
+
+void GpuQueue::await_all() {
+  const uint64_t landings = landings_before();
+  await(nullptr, pending_.point());
+  device_.landings.land(landings);
 }
 
 void GpuQueue::finish() {
@@ -382,7 +425,8 @@ void GpuQueue::upload(Place to, const void* from, size_t bytes) {
 
 // CUDA and HIP return when memory that is not pinned has been written.
 void GpuQueue::download(void* to, Place from, size_t bytes) {
-  limited([&] { driver_.download(stream_, to, from, bytes); });
+  traced([&](Span* span) { driver_.download(stream_, to, from, bytes, span); },
+         [&] { return fmt::format("download {}", format_bytes(bytes)); });
 }
 
 }  // namespace athanor::gpu

@@ -24,7 +24,8 @@ class GpuQueue;
 
 class GpuEvent final : public Event {
  public:
-  GpuEvent(GpuQueue& queue, Mark mark, uint64_t launches) : queue_(queue), mark_(mark), launches_(launches) {}
+  GpuEvent(GpuQueue& queue, Mark mark, uint64_t launches, uint64_t landings)
+      : queue_(queue), mark_(mark), launches_(launches), landings_(landings) {}
   ~GpuEvent() override;
   bool passed() const override;
   void wait() const override;
@@ -34,11 +35,15 @@ class GpuEvent final : public Event {
 
   GpuQueue& queue() const { return queue_; }
   Mark mark() const { return mark_; }
+  uint64_t launches() const { return launches_; }
+  /// How many pieces of Landings are copied when this has passed.
+  uint64_t landings() const { return landings_; }
 
  private:
   GpuQueue& queue_;
   Mark mark_;
   uint64_t launches_;  // the queue's before this point
+  uint64_t landings_;
 };
 
 class GpuQueue final : public Queue {
@@ -60,6 +65,8 @@ class GpuQueue final : public Queue {
   void launch(const Launch& launch, const CommandSite* site);
   /// Runs a library's kernel: `commands` adds it to the stream.
   void give(const std::string& name, const std::function<void(Stream)>& commands, const CommandSite* site);
+  /// A point after all commands so far: record() without fetching faults.
+  std::shared_ptr<GpuEvent> mark();
   /// Copies from and to the host; see Driver.
   void upload(Place to, const void* from, size_t bytes);
   void download(void* to, Place from, size_t bytes);
@@ -68,11 +75,11 @@ class GpuQueue final : public Queue {
   Place place_of(const Binding& binding);
 
   /// Waits for a mark after `launches` launches, or (nullptr) for all commands. An error names the launches
-  /// in which it may have arisen.
+  /// in which it may have arisen. Content that was copied to the host before may still be in pinned memory.
   void await(Mark mark, uint64_t launches);
 
   /// Waits for all commands.
-  void await_all() { await(nullptr, pending_.point()); }
+  void await_all();
 
   /// Waits for a mark after all launches so far.
   void await(Mark mark) { await(mark, pending_.point()); }
@@ -112,7 +119,9 @@ class GpuQueue final : public Queue {
   Driver& driver_;
   std::string lane_;
   Stream stream_;
-  double wait_limit_;  // in seconds; 0: none
+  double wait_limit_;                  // in seconds; 0: none
+  std::atomic<uint64_t> follows_ = 0;  // the pieces of Landings that events this queue waits for have
+  uint64_t landings_before() const;
   /// The stream for this thread's commands: a separate one while it captures.
   Stream stream_now() const;
   bool capturing() const { return capturing_.load() == std::this_thread::get_id(); }
@@ -139,6 +148,8 @@ class GpuQueue final : public Queue {
   template <class Command>
   void run(const Command& command, const std::string& name, int fault_code, const CommandSite* site);
   void copy_across(const Binding& to, const Binding& from, size_t bytes);
+  std::shared_ptr<Storage> lands(const Binding& to, size_t bytes) const;
+  void wait(const GpuEvent& event);
   /// Gives a command to the driver, and its span to the trace if there is one.
   template <class Command, class Label>
   void traced(const Command& command, const Label& label);

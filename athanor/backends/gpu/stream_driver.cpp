@@ -143,9 +143,9 @@ void StreamDriver::upload(Stream stream, Place to, const void* from, size_t byte
           [&] { check(api_.copy_to_device(address_of(to), from, bytes, stream), "copy to the device"); });
 }
 
-void StreamDriver::download(Stream stream, void* to, Place from, size_t bytes) {
-  enter();
-  check(api_.copy_to_host(to, address_of(from), bytes, stream), "copy from the device");
+void StreamDriver::download(Stream stream, void* to, Place from, size_t bytes, Span* span) {
+  spanned(stream, span,
+          [&] { check(api_.copy_to_host(to, address_of(from), bytes, stream), "copy from the device"); });
 }
 
 void StreamDriver::copy(Stream stream, Place to, Place from, size_t bytes, Span* span) {

@@ -26,7 +26,7 @@ class StreamDriver final : public Driver {
   void* pin(size_t bytes) override;
   Stream make_stream() override;
   void upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) override;
-  void download(Stream stream, void* to, Place from, size_t bytes) override;
+  void download(Stream stream, void* to, Place from, size_t bytes, Span* span) override;
   void copy(Stream stream, Place to, Place from, size_t bytes, Span* span) override;
   void fill(Stream stream, Place to, uint8_t value, size_t bytes) override;
   void launch(Stream stream, const Launch& launch, Span* span) override;

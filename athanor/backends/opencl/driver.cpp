@@ -105,10 +105,12 @@ void OpenClDriver::upload(Stream stream, Place to, const void* from, size_t byte
   if (span != nullptr) *span = {event, event};
 }
 
-void OpenClDriver::download(Stream stream, void* to, Place from, size_t bytes) {
+void OpenClDriver::download(Stream stream, void* to, Place from, size_t bytes, Span* span) {
+  cl_event event = nullptr;
   check(api().EnqueueReadBuffer(queue_of(stream), buffer_of(from), CL_FALSE, from.offset, bytes, to, 0,
-                                nullptr, nullptr),
+                                nullptr, span != nullptr ? &event : nullptr),
         "read memory");
+  if (span != nullptr) *span = {event, event};
 }
 
 void OpenClDriver::copy(Stream stream, Place to, Place from, size_t bytes, Span* span) {

@@ -24,7 +24,7 @@ class OpenClDriver final : public gpu::Driver {
   void* pin(size_t bytes) override;
   gpu::Stream make_stream() override;
   void upload(gpu::Stream stream, gpu::Place to, const void* from, size_t bytes, gpu::Span* span) override;
-  void download(gpu::Stream stream, void* to, gpu::Place from, size_t bytes) override;
+  void download(gpu::Stream stream, void* to, gpu::Place from, size_t bytes, gpu::Span* span) override;
   void copy(gpu::Stream stream, gpu::Place to, gpu::Place from, size_t bytes, gpu::Span* span) override;
   void fill(gpu::Stream stream, gpu::Place to, uint8_t value, size_t bytes) override;
   void launch(gpu::Stream stream, const gpu::Launch& launch, gpu::Span* span) override;
