@@ -93,7 +93,7 @@ TEST_F(GpuHangDeathTest, NamesTheStepWhenADriverTakesNoMoreCommands) {
   EXPECT_EXIT(queue.fill({&storage, 0}, 1, 64), ends, message);
   EXPECT_EXIT(queue.copy({&storage, 0}, {&storage, 32}, 32), ends, message);
   EXPECT_EXIT(device->copies_in().upload({storage.memory(), 0}, host.data(), 64), ends, message);
-  EXPECT_EXIT(device->downloads().download(host.data(), {storage.memory(), 0}, 64), ends, message);
+  EXPECT_EXIT(device->copies_out().download(host.data(), {storage.memory(), 0}, 64), ends, message);
   EXPECT_EXIT(replay->run(), ends, "in plan step 3 .conv2d in layer1. or one of the 3 launches after it");
   driver->hangs = driver->is_full = false;
 }

@@ -178,6 +178,28 @@ TEST(GpuLandings, AreWhatCopiesToTheHostOfADiscreteDeviceAre) {
   EXPECT_EQ(std::memcmp(target->address(), want.data(), 1000), 0);
 }
 
+TEST(GpuLandings, SmallCopiesToADiscreteDeviceAreNotWaitedForEither) {
+  HostDriver& host = *late_device().host;
+  gpu::GpuDevice& device = *late_device().gpu;
+  const std::vector<uint8_t> nothing(100);
+  std::vector<std::shared_ptr<Storage>> sources, targets;
+  for (uint32_t i = 0; i < 12; ++i) {
+    sources.push_back(stored(Device{}, noise(100, i)));
+    targets.push_back(stored(device, nothing.data(), 100));
+  }
+  device.copies_in().finish();
+  const int awaits = host.awaits, finishes = host.finishes;
+  for (size_t i = 0; i < 12; ++i) device.copies_in().copy({targets[i].get(), 0}, {sources[i].get(), 0}, 100);
+  EXPECT_EQ(host.awaits, awaits);
+  EXPECT_EQ(host.finishes, finishes);
+  device.copies_in().finish();
+  for (uint32_t i = 0; i < 12; ++i) {
+    std::vector<uint8_t> got(100);
+    targets[i]->read(got.data(), 0, 100);
+    EXPECT_TRUE(got == noise(100, i));
+  }
+}
+
 TEST(GpuLandings, PlansOfTheHostAloneWaitForThem) {
   gpu::GpuDevice& device = *late_device().gpu;
   for (int round = 0; round < 2; ++round) {  // in the first, kernels are chosen

@@ -10,7 +10,7 @@ namespace {
 
 TEST(GpuStaging, UploadsAnySizeAndNothingBesideIt) {
   ATHANOR_NEEDS_GPU();
-  constexpr size_t half = gpu::Staging::half_bytes, before = 64, behind = 100;
+  constexpr size_t half = size_t{4} << 20, before = 64, behind = 100;
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     for (const size_t count : {size_t{0}, size_t{1}, half - 1, half, half + 1, 3 * half + 17}) {

@@ -53,8 +53,8 @@ class HostDriver final : public gpu::Driver {
   std::atomic<int> waits = 0;
   /// What a launch does; none: it is refused.
   std::function<void(const gpu::Launch&)> kernel;
-  /// How many times a whole stream was waited for, and how many marks were given back.
-  std::atomic<int> finishes = 0, released = 0;
+  /// How many times a whole stream, or a mark, was waited for, and how many marks were given back.
+  std::atomic<int> finishes = 0, awaits = 0, released = 0;
   /// After how many commands it does not tell any more when they ran.
   std::atomic<int> intervals = 1'000'000;
   /// Whether it captures, and, if it refuses to, why; captures that exist, and how often any of them ran.
@@ -123,7 +123,10 @@ class HostDriver final : public gpu::Driver {
   }
   void wait(gpu::Stream, gpu::Mark) override { ++waits; }
   bool passed(gpu::Mark) override { return !late; }
-  void await(gpu::Mark) override { work(); }
+  void await(gpu::Mark) override {
+    ++awaits;
+    work();
+  }
   void finish(gpu::Stream) override {
     ++finishes;
     work();

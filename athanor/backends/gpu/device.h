@@ -44,8 +44,9 @@ class GpuDevice {
   GpuQueue& reads();
 
   Pool pool{*this};
-  Staging staging{*this};
-  Staging crossings{*this};  // for copies in the queue of kernels, which may run late
+  Staging staging{*this, 2, size_t{4} << 20};
+  /// For copies between devices. They may run late, after kernels, so that many small ones are under way.
+  Staging crossings{*this, 16, size_t{1} << 20};
   Landings landings{*this};
   Faults faults{*this};
   Traces traces{*this};

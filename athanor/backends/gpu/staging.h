@@ -1,9 +1,9 @@
 // Pinned host memory for copies to the device, and for copies between devices that do not reach each other.
 #pragma once
-#include <array>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "athanor/backends/gpu/driver.h"
 #include "athanor/kernels/queue.h"
@@ -14,13 +14,12 @@ class GpuDevice;
 class GpuQueue;
 
 /// A discrete GPU reads directly only from host memory that cannot be swapped out. For other memory its
-/// driver makes a copy first, and the whole transfer waits. So uploads go in pieces through two halves of
-/// pinned memory: one is filled while the other is transferred. They are kept until the process ends.
+/// driver makes a copy first, and the whole transfer waits. So uploads go in pieces through blocks of pinned
+/// memory: one is filled while others are transferred. They are kept until the process ends.
 class Staging {
  public:
-  static constexpr size_t half_bytes = size_t{4} << 20;
-
-  explicit Staging(GpuDevice& device) : device_(device) {}
+  /// Blocks of `bytes` each. The host waits when all are under way.
+  Staging(GpuDevice& device, size_t blocks, size_t bytes) : device_(device), bytes_(bytes), blocks_(blocks) {}
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
@@ -33,18 +32,18 @@ class Staging {
   void copy_out(GpuQueue& queue, Place from, size_t bytes, const Take& take);
 
  private:
-  /// Fills the halves by turns. `fill` gets a half, the number of bytes before it, and the bytes to fill.
+  /// Fills the blocks by turns. `fill` gets a block, the number of bytes before it, and the bytes to fill.
   template <class Fill>
   void send(GpuQueue& queue, Place to, size_t bytes, const Fill& fill);
-  struct Half;
-  Half& next_half();
-  struct Half {
+  struct Block {
     void* memory = nullptr;
     std::shared_ptr<Event> sent;  // the last copy out of it
   };
+  Block& next_block();
   GpuDevice& device_;
+  const size_t bytes_;
   std::mutex mutex_;
-  std::array<Half, 2> halves_;
+  std::vector<Block> blocks_;
   size_t turn_ = 0;
 };
 
