@@ -87,7 +87,7 @@ TEST_F(GpuLateFault, AFaultBeforeTooManyLaunchesNamesNoStep) {
 
 // A batch is uploaded while earlier steps run: their faults are not its own.
 TEST_F(GpuLateFault, IsNotReportedByAnUpload) {
-  constexpr size_t pieces = 3 * gpu::Staging::half_bytes;
+  constexpr size_t pieces = size_t{12} << 20;  // through three blocks of pinned memory
   gpu::GpuStorage storage(*device, device->pool.take(pieces), pieces);
   const std::vector<std::byte> batch(pieces, std::byte{7});
   launch(1, 9);
