@@ -95,10 +95,14 @@ TEST(BadInput, OutsideTheCommandLineExitsWithOne) {
   write_file_atomically(folder / "text.png", "not an image");
   write_file_atomically(folder / "broken.safetensors", "not a checkpoint");
   std::filesystem::create_directories(folder / "one/train/cats");
-  std::filesystem::create_directories(folder / "one/train/dogs");  // the folders have no pictures
+  std::filesystem::create_directories(folder / "one/train/notes");
+  write_file_atomically(folder / "one/train/notes/dogs.txt", "no pictures yet");
+  std::filesystem::create_directories(folder / "gap/train/dogs");  // it has no pictures
+  std::filesystem::create_directories(folder / "gap/train/cats");
   const auto png = format_png(HostArray(DType::u8, {8, 8, 3}));
   for (const char* name : {"a.png", "b.png", "c.png", "d.png"})
-    write_file_atomically(folder / "one/train/cats" / name, {Bytes(png)});
+    for (const char* data : {"one", "gap"})
+      write_file_atomically(folder / data / "train/cats" / name, {Bytes(png)});
   write_file_atomically(folder / "one.csv", "a,label\n1,x\n2,x\n3,x\n4,x\n");
   write_file_atomically(folder / "iris.csv", "5.1,3.5,setosa\n4.9,3.0,setosa\n6.4,3.2,virginica\n");
   write_file_atomically(folder / "two.csv", "a,label\n1,x\n2,y\n3,x\n4,y\n");
@@ -106,6 +110,7 @@ TEST(BadInput, OutsideTheCommandLineExitsWithOne) {
   write_file_atomically(folder / "before/checkpoint.safetensors", "not a checkpoint");
   const std::vector<Mistake> mistakes{
       {{"train", "--data", "one", "--out", "run"}, 1, {"one class, 'cats'", "--data", "train/CLASS"}},
+      {{"train", "--data", "gap", "--out", "run"}, 1, {"1 of the 2 class folders has no images: dogs"}},
       {{"train", "--data", "one.csv", "--model", "mlp", "--out", "run"},
        1,
        {"one class, 'x'", "--task regression"}},
