@@ -215,7 +215,7 @@ int64_t version_of(const std::filesystem::path& file) {
 TEST_F(Safety, ACacheOfALaterVersionIsLeftAlone) {
   make_run();
   sqlite3* database = open_database(cache());
-  ASSERT_TRUE(run_sql(database, "PRAGMA user_version=999; INSERT INTO marks VALUES('kept', 'kept')"));
+  ASSERT_TRUE(run_sql(database, "PRAGMA user_version=999; INSERT INTO marks VALUES('kept', 'kept', '')"));
   close_database(database);
   const Outcome outcome = run(train("b", {"--max-steps", "2", "--quiet"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
