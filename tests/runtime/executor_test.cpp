@@ -131,7 +131,7 @@ Plan launches(Device device, const std::shared_ptr<const Kernel>& kernel, int64_
   launch.kernel.kernel = kernel;
   Plan plan;
   plan.devices = {device};
-  plan.queues = {{device, false}};
+  plan.queues = {{device}};
   if (device == stand_in()) {
     launch.scratch_offset = 0;
     launch.kernel.scratch_bytes = static_cast<size_t>(scratch_bytes);
@@ -145,7 +145,7 @@ Plan launches(Device device, const std::shared_ptr<const Kernel>& kernel, int64_
 Plan launches_after_a_copy(Device device, const std::shared_ptr<const Kernel>& kernel) {
   Plan plan = launches(device, kernel);
   plan.devices = {Device{}, stand_in()};
-  plan.queues.push_back({stand_in(), true});
+  plan.queues.push_back({stand_in(), QueueKind::copies_in});
   plan.arenas = {{stand_in(), 512}};
   plan.inputs = {0};
   plan.values.resize(2);

@@ -35,8 +35,9 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
   const int64_t total = by_dense ? request.output().shape[0] : dense.shape[0];
   const int64_t items = std::min(traits.grain->element_items, traits.max_group_size);
   // Neighbouring items that share an element of the values' gradient, and so read 64 bytes of floats at once.
+  const int64_t sums_bytes = items * (wide ? 8 : 4);
   int64_t lanes = 1;
-  if (traits.grain->side_by_side > 1)
+  if (traits.grain->side_by_side > 1 && sums_bytes <= traits.local_bytes)
     while (lanes < std::min<int64_t>(width, 16) && items % (2 * lanes) == 0) lanes *= 2;
   const int64_t count = by_dense ? elements * width : by_values ? elements * lanes : rows * width;
   Defines defines;
@@ -81,7 +82,7 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
       by_dense    ? csr_dense
       : by_values ? csr_values
                   : csr_product,
-      count, {bounds, {1}, {2}, {3}, {4}}, true, by_values && lanes > 1 ? items * (wide ? 8 : 4) : 0);
+      count, {bounds, {1}, {2}, {3}, {4}}, true, by_values && lanes > 1 ? sums_bytes : 0);
   return {std::move(candidate)};
 }
 
