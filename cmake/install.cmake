@@ -6,7 +6,9 @@ set_target_properties(athanor PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${
 # The program finds the library by a relative path, so both can be moved together.
 if(TARGET athanor_cli)
   file(RELATIVE_PATH to_library /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-  set_target_properties(athanor_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library}")
+  # Where it is built, they lie side by side. The path is never changed: CMake would make room for the longer one by an empty
+  # entry, and the program would then load libraries from the folder where it is started.
+  set_target_properties(athanor_cli PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/${to_library}" BUILD_WITH_INSTALL_RPATH ON)
 endif()
 
 install(TARGETS athanor EXPORT athanor_targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

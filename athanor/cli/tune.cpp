@@ -16,6 +16,7 @@
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/plan.h"
+#include "athanor/kernels/precision_support.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/runtime/evaluate.h"
 
@@ -43,26 +44,36 @@ std::vector<int64_t> numbers_in(const std::string& text, const char* option, siz
   return numbers;
 }
 
-OperandDesc operand(const Shape& shape) { return {DType::f32, shape, {}, contiguous_strides(shape)}; }
-
-KernelRequest request_for(const char* op, Attrs attrs, const std::vector<Shape>& shapes) {
-  KernelRequest request{
-      .op = &find_op(op), .attrs = std::move(attrs), .inputs = {}, .outputs = {}, .epilogue = {}};
+/// `precision`: of the operands, as an Autocast would give them.
+KernelRequest request_for(const char* op, Attrs attrs, const std::vector<Shape>& shapes,
+                          Precision precision) {
+  KernelRequest request{.op = &find_op(op),
+                        .attrs = std::move(attrs),
+                        .inputs = {},
+                        .outputs = {},
+                        .epilogue = {},
+                        .tf32 = precision == Precision::tf32};
+  const auto operand = [](const TensorType& type) {
+    return OperandDesc{type.dtype, type.shape, {}, contiguous_strides(type.shape)};
+  };
   std::vector<TensorType> types;
   for (const Shape& shape : shapes) {
-    request.inputs.push_back(operand(shape));
-    types.push_back({DType::f32, shape, {}});
+    types.push_back({stored_in(precision), shape, {}});
+    request.inputs.push_back(operand(types.back()));
   }
-  request.outputs = {operand(request.op->infer(types, request.attrs).shape)};
+  request.outputs = {operand(request.op->infer(types, request.attrs))};
   return request;
 }
 
 std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device) {
+  const Precision precision = parse_precision(options.step.config.precision);
+  require_precision(device, precision);
   if (!options.gemm.empty()) {
     const auto n = numbers_in(options.gemm, "--gemm", 3, 4, "MxNxK, or BxMxNxK for several: 512x512x512");
     const int64_t batch = n.size() == 4 ? n[0] : 1;
     const size_t at = n.size() - 3;
-    return {request_for("batch_matmul", {}, {{batch, n[at], n[at + 2]}, {batch, n[at + 2], n[at + 1]}})};
+    return {request_for("batch_matmul", {}, {{batch, n[at], n[at + 2]}, {batch, n[at + 2], n[at + 1]}},
+                        precision)};
   }
   if (!options.conv.empty()) {
     const auto n =
@@ -74,13 +85,13 @@ std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device
     attrs.set("dilation", Ints{1, 1});
     attrs.set("groups", int64_t{1});
     const Shape x{n[0], n[1], n[2], n[3]}, w{n[4], n[1], n[5], n[5]};
-    const KernelRequest forward = request_for("conv2d", attrs, {x, w});
+    const KernelRequest forward = request_for("conv2d", attrs, {x, w}, precision);
     const Shape& y = forward.output().shape;
     Attrs images = attrs, weights = attrs;
     images.set("input_shape", x.to_ints());
     weights.set("weight_shape", w.to_ints());
-    return {forward, request_for("conv2d_input_grad", images, {y, w}),
-            request_for("conv2d_weight_grad", weights, {x, y})};
+    return {forward, request_for("conv2d_input_grad", images, {y, w}, precision),
+            request_for("conv2d_weight_grad", weights, {x, y}, precision)};
   }
   // The requests of a step of the model. To find them, its kernels need not be timed.
   ModelStep step(options.step, device);
@@ -105,12 +116,7 @@ int tune(const TuneOptions& options) {
     if (options.budget > 0 && spent() >= options.budget) break;
     ++done;
     const Measured measured = measure(device, request);
-    std::vector<TensorType> types;
-    for (const auto& input : request.inputs) types.push_back({input.dtype, input.shape, {}});
-    const double flops =
-        request.op->flops ? static_cast<double>(request.op->flops(
-                                types, {request.output().dtype, request.output().shape, {}}, request.attrs))
-                          : 0;
+    const auto flops = static_cast<double>(request.flops());
     std::cout << fmt::format("\n{}\n", request.key());
     auto times = measured.times;
     std::ranges::sort(times, {}, [](const auto& one) { return one.second; });

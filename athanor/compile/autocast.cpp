@@ -15,12 +15,6 @@
 namespace athanor {
 namespace {
 
-std::optional<DType> low_type(Precision precision) {
-  if (precision == Precision::bf16) return DType::bf16;
-  if (precision == Precision::f16) return DType::f16;
-  return std::nullopt;
-}
-
 bool is_plain_movement(const GraphNode& node) {
   const Prim p = node.op->prim;
   return p == Prim::reshape || p == Prim::permute || p == Prim::broadcast;
@@ -47,11 +41,11 @@ class Caster {
     GraphNode node = original;
     node.rename([&](int id) { return renamed(id); });
     node.precision = Precision::f32;
-    const auto low = low_type(original.precision);
-    if (!low || !takes_part(original)) return exact(original, std::move(node));
+    const DType low = stored_in(original.precision);
+    if (low == DType::f32 || !takes_part(original)) return exact(original, std::move(node));
     switch (original.op->cast_policy) {
       case CastPolicy::allow:
-        return in_low(original, std::move(node), *low);
+        return in_low(original, std::move(node), low);
       case CastPolicy::promote:
         return promoted(original, std::move(node));
       case CastPolicy::deny:

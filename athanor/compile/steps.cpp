@@ -188,10 +188,8 @@ class StepMaker {
         .op = n.op, .attrs = n.attrs, .inputs = {}, .outputs = {describe(id)}, .epilogue = n.epilogue};
     request.tf32 = n.precision == Precision::tf32;
     request.libraries = libraries_;
-    std::vector<TensorType> types;
     for (int input : n.inputs) {
       request.inputs.push_back(describe(input));
-      types.push_back(node(input).type);
       const View& v = view(input);
       const int value = value_of(v.base);
       const int64_t start = v.offset * static_cast<int64_t>(size_of(node(input).type.dtype));
@@ -204,7 +202,6 @@ class StepMaker {
     step.writes.push_back(value_of(id));
     step.buffers.push_back({value_of(id), 0});
     step.bytes += static_cast<int64_t>(n.type.bytes());
-    if (n.op->flops) step.flops = n.op->flops(types, n.type, n.attrs);
     step.ops.push_back(n.op->name);
     std::ranges::move(epilogue_names(request), std::back_inserter(step.ops));
     std::vector<int> computed{id};
@@ -217,9 +214,9 @@ class StepMaker {
       step.writes.push_back(value_of(other));
       step.buffers.push_back({value_of(other), 0});
       step.bytes += static_cast<int64_t>(along.type.bytes());
-      if (along.op->flops) step.flops += along.op->flops(types, along.type, along.attrs);
       step.ops.push_back(along.op->name);
     }
+    step.flops = request.flops();
     step.request = std::move(request);
     finish(std::move(step), computed, id);
   }

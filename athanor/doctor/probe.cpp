@@ -3,22 +3,26 @@
 #include <array>
 
 #include "athanor/base/error.h"
+#include "athanor/base/startup_registry.h"
 
 namespace athanor::doctor {
 namespace {
 
-std::map<std::string, Probe, std::less<>>& table() {
-  static std::map<std::string, Probe, std::less<>> probes;
-  return probes;
+using Probes = std::map<std::string, Probe, std::less<>>;
+StartupRegistry<Probes>& registered() {
+  static StartupRegistry<Probes> all;
+  return all;
 }
 
 }  // namespace
 
-const std::map<std::string, Probe, std::less<>>& probes() { return table(); }
+const std::map<std::string, Probe, std::less<>>& probes() { return registered().list(); }
 
 AddProbe::AddProbe(const char* id, Probe probe) {
-  if (!table().emplace(id, probe).second)
-    throw Error(ErrorCode::internal, std::string("two probes for the check ") + id);
+  registered().add([&](Probes& all) {
+    if (!all.emplace(id, probe).second)
+      throw Error(ErrorCode::internal, std::string("two probes for the check ") + id);
+  });
 }
 
 const char* to_string(Status status) {

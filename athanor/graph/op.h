@@ -85,6 +85,8 @@ struct Op {
   std::string shares_with = {};
   /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
   std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> flops = {};
+  /// Of these, the operations that a kernel does only once if it also computes `shares_with`.
+  std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> shared_flops = {};
   /// A factor for the relative error that tests allow: some units in the last place, times the square root of
   /// the number of terms (from `flops`) that are summed in an element.
   double tolerance = 1;

@@ -17,6 +17,11 @@ const std::vector<std::string>& precision_names() {
 
 std::string_view to_string(Precision precision) { return precision_names()[static_cast<size_t>(precision)]; }
 
+DType stored_in(Precision precision) {
+  if (precision == Precision::bf16) return DType::bf16;
+  return precision == Precision::f16 ? DType::f16 : DType::f32;
+}
+
 Precision parse_precision(std::string_view name) {
   const auto& names = precision_names();
   const auto found = std::find(names.begin(), names.end(), name);

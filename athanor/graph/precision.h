@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/graph/dtype.h"
+
 namespace athanor {
 
 /// How a part of the graph is computed. Tensors keep their dtype in every precision. Only inside plans, f32
@@ -16,6 +18,8 @@ enum class Precision : uint8_t {
   f16,   // products of f16, summed in f32; training needs optim::GradScaler
 };
 
+/// The type of f32 values that are computed with fewer bits: bf16 or f16; else f32.
+DType stored_in(Precision precision);
 /// "bf16"
 std::string_view to_string(Precision precision);
 /// The inverse of to_string; throws Error(name) with the nearest match.

@@ -43,18 +43,12 @@ bool is_extent(std::string_view attribute) { return attribute.ends_with("shape")
 
 Work work_of(const KernelRequest& request) {
   Work work;
-  std::vector<TensorType> types;
   const auto add = [&](const OperandDesc& operand) {
     work.bytes += static_cast<double>(operand.shape.size()) * static_cast<double>(size_of(operand.dtype));
   };
-  for (const OperandDesc& input : request.inputs) {
-    add(input);
-    types.push_back({input.dtype, input.shape, {}});
-  }
+  for (const OperandDesc& input : request.inputs) add(input);
   for (const auto& output : request.outputs) add(output);
-  if (request.op->flops)
-    work.flops = static_cast<double>(
-        request.op->flops(types, {request.output().dtype, request.output().shape, {}}, request.attrs));
+  work.flops = static_cast<double>(request.flops());
   return work;
 }
 
@@ -73,7 +67,7 @@ std::string bucket_of(const KernelRequest& request) {
   for (const auto& [name, value] : request.attrs.entries())
     if (!is_extent(name)) attributes.set(name, value);
   bucket += " " + to_string(attributes);
-  if (request.tf32) bucket += " tf32";
+  if (const std::string type = request.computes_in(); !type.empty()) bucket += " " + type;
   return bucket + fmt::format(" {}", fmt::join(epilogue_names(request), " "));
 }
 

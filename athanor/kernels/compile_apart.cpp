@@ -15,6 +15,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/os/helper.h"
 #include "athanor/base/os/library.h"
+#include "athanor/base/startup_registry.h"
 
 namespace athanor {
 namespace {
@@ -23,8 +24,9 @@ namespace {
 const int most_processes = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 4U, 16U));
 constexpr double patience_with_a_compiler = 300;  // seconds
 
-std::map<std::string, CompileSource>& compilers() {
-  static std::map<std::string, CompileSource> all;
+using Compilers = std::map<std::string, CompileSource>;
+StartupRegistry<Compilers>& compilers() {
+  static StartupRegistry<Compilers> all;
   return all;
 }
 
@@ -102,7 +104,10 @@ CompilerProcess* process_of_this_thread(const std::string& compiler, const std::
 }  // namespace
 
 bool register_compiler(const std::string& compiler, CompileSource compile) {
-  compilers().insert_or_assign(compiler, std::move(compile));
+  compilers().add([&](Compilers& all) {
+    if (!all.emplace(compiler, std::move(compile)).second)
+      throw Error(ErrorCode::internal, fmt::format("two compilers with the name '{}'", compiler));
+  });
   return true;
 }
 
@@ -112,8 +117,9 @@ void set_compiler_program(std::vector<std::string> words) {
 }
 
 void serve_compiler(const std::string& compiler, const std::string& target) {
-  const auto found = compilers().find(compiler);
-  if (found == compilers().end()) throw Error(ErrorCode::name, fmt::format("no compiler '{}'", compiler));
+  const Compilers& all = compilers().list();
+  const auto found = all.find(compiler);
+  if (found == all.end()) throw Error(ErrorCode::name, fmt::format("no compiler '{}'", compiler));
   os::answer_questions([&](const std::string& question) -> std::string {
     const size_t end = question.find('\n');
     if (end == std::string::npos) return {};  // only asks whether this process answers

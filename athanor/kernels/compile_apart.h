@@ -12,7 +12,7 @@ namespace athanor {
 /// refuses it.
 using CompileSource =
     std::function<std::string(const std::string& target, const std::string& source, const std::string& name)>;
-/// Registers a compiler under a name. Returns true.
+/// Registers a compiler under a name that no other has. For the initial value of a variable; returns true.
 bool register_compiler(const std::string& compiler, CompileSource compile);
 
 /// The program that compiles: it is started with these words, the compiler's name and the target, and calls

@@ -44,6 +44,17 @@ size_t KernelRequest::own_inputs() const {
                         : inputs.size();
 }
 
+int64_t KernelRequest::flops() const {
+  std::vector<TensorType> types;
+  for (const OperandDesc& input : inputs) types.push_back({input.dtype, input.shape, {}});
+  const auto of = [&](const auto& rule, const OperandDesc& result) {
+    return rule ? rule(types, TensorType{result.dtype, result.shape, {}}, attrs) : int64_t{0};
+  };
+  int64_t all = of(op->flops, output());
+  for (size_t i = 0; i < with.size(); ++i) all += of(with[i]->flops, outputs[i + 1]);
+  return with.empty() ? all : all - of(op->shared_flops, output());
+}
+
 DType KernelRequest::compute_type() const { return compute.value_or(computed_in(output().dtype)); }
 
 bool KernelRequest::computes_as_implied() const {

@@ -74,6 +74,8 @@ struct KernelRequest {
   size_t own_inputs() const;
   /// The number of the scratch buffer, which follows the inputs and outputs.
   int scratch_buffer() const { return static_cast<int>(inputs.size() + outputs.size()); }
+  /// Floating-point operations of the ops without an epilogue; 0: not known.
+  int64_t flops() const;
   /// `compute`, or what the output's dtype is computed in.
   DType compute_type() const;
   /// Whether this is what the stored types imply. A backend has no kernels for other requests unless it says

@@ -41,8 +41,7 @@ std::string require_precision(Device device, Precision precision) {
     case Precision::f16:
       break;
   }
-  const DType dtype = precision == Precision::bf16 ? DType::bf16 : DType::f16;
-  const std::string why = backend_of(device).slow_in(device.index, dtype);
+  const std::string why = backend_of(device).slow_in(device.index, stored_in(precision));
   return why.empty() ? why : fmt::format("on {}, {}", to_string(device), why);
 }
 

@@ -279,6 +279,7 @@ ATHANOR_OPS(attention) {
              const int64_t scores = in[0].shape.with(-1, in[1].shape[-2]).size();
              return 2 * scores * (in[0].shape[-1] + out.shape[-1]);
            },
+       .shared_flops = flops_of(1),
        .tolerance = 8,
        .cast_policy = CastPolicy::allow});
   define_op(
@@ -343,6 +344,7 @@ ATHANOR_OPS(attention) {
              .cases = cases,
              .shares_with = "attention_grad_v",
              .flops = flops_of(3),
+             .shared_flops = flops_of(1),  // q k^T
              .tolerance = 16,
              .cast_policy = CastPolicy::allow,
              .exact_inputs = {in_lse, in_delta}});

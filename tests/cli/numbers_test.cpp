@@ -11,8 +11,10 @@
 namespace athanor {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::Outcome;
 using testing::run_program;
 using testing::TempFolder;
@@ -136,6 +138,20 @@ TEST(Numbers, OfShapesAreCheckedToo) {
   for (const char* value :
        {"1,3,8,8,4", "1,3,8,8,4,0", "1,3,8,8,4,3,0", "1,3,8,8,4,3,1,-1", "1,3,8,8,4,3,1,1,1"})
     expect_refused(folder, {"tune", "--device=cpu"}, "--conv", value);
+}
+
+TEST(Numbers, OfATunedProblemHaveThePrecisionThatWasAskedFor) {
+  const TempFolder folder;
+  for (const char* problem : {"--gemm=8x8x8", "--conv=1,3,8,8,4,3"}) {
+    const Outcome low = run_program(folder.path(), {"tune", "--device=cpu", problem, "--precision=bf16"});
+    EXPECT_EQ(low.exit_code, 0) << low.err;
+    EXPECT_THAT(low.out, AllOf(HasSubstr(" bf16["), Not(HasSubstr(" f32[")))) << problem;
+    for (const char* wrong : {"--precision=i8", "--precision=tf32"}) {
+      const Outcome outcome = run_program(folder.path(), {"tune", "--device=cpu", problem, wrong});
+      EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+      EXPECT_THAT(outcome.err, HasSubstr("precision")) << problem;
+    }
+  }
 }
 
 TEST(Numbers, ThatStandForTheDefaultAreRefusedAlike) {

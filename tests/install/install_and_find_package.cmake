@@ -16,6 +16,13 @@ run(${CMAKE_COMMAND} --install ${build} --prefix ${work}/prefix)
 # Moved, so that nothing can lean on where it was installed first.
 file(RENAME ${work}/prefix ${work}/moved)
 run(${work}/moved/bin/athanor --version)
+# An empty entry means the folder where the program is started.
+foreach(program ${build}/athanor ${work}/moved/bin/athanor)
+  execute_process(COMMAND objdump -p ${program} OUTPUT_VARIABLE facts COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT facts MATCHES "RUNPATH +([^\n]+)" OR CMAKE_MATCH_1 MATCHES "^:|::|:$")
+    message(FATAL_ERROR "${program} looks for libraries in '${CMAKE_MATCH_1}'")
+  endif()
+endforeach()
 run(${source}/tools/check-links ${work}/moved/share/doc)
 run(${source}/tools/check-translations ${work}/moved/share/doc)
 foreach(file bash-completion/completions/athanor zsh/site-functions/_athanor fish/vendor_completions.d/athanor.fish

@@ -64,5 +64,26 @@ TEST(WorthTiming, IsALongKernelButNotEachOfManyShapes) {
   EXPECT_FALSE(worth_timing({.seconds = 10e-3, .candidates = 20, .alike = 1, .compiles = true}));
 }
 
+// One kernel computes q k^T once for both ops: 3 + 2 products, of which they share one.
+TEST(WorkOf, OpsThatAreComputedTogetherHasTheSharedProductOnce) {
+  const OperandDesc q = dense({2, 5, 4}), k = dense({2, 7, 4}), rows = dense({2, 5});
+  const double product = 2 * 2 * 5 * 7 * 4;
+  KernelRequest gradients{.op = &find_op("attention_grad_k"),
+                          .attrs = {{"causal", false}, {"scale", 1.0}},
+                          .inputs = {q, k, k, q, rows, rows},
+                          .outputs = {k},
+                          .epilogue = {}};
+  EXPECT_EQ(work_of(gradients).flops, 3 * product);
+  gradients.with = {&find_op("attention_grad_v")};
+  gradients.outputs.push_back(k);
+  EXPECT_EQ(work_of(gradients).flops, 4 * product);
+  KernelRequest forward = gradients;
+  forward.op = &find_op("scaled_dot_product_attention");
+  forward.inputs = {q, k, k};
+  forward.outputs = {q, rows};
+  forward.with = {&find_op("attention_lse")};
+  EXPECT_EQ(work_of(forward).flops, 2 * product);
+}
+
 }  // namespace
 }  // namespace athanor

@@ -55,6 +55,8 @@ struct MatrixUnit {
   bool turns_local() const { return reads_local() && size_of(input) == 2; }
   /// Whether a lane holds all rows of A at some steps along k, and not one row.
   bool a_by_steps() const { return form == Form::dpas; }
+  /// Whether the language of its kernels has words for exchanges between lanes.
+  bool exchanges_lanes() const { return !opencl; }
   /// Whether each lane multiplies alone.
   bool of_lanes() const { return form == Form::fma || form == Form::dot; }
 };

@@ -14,7 +14,7 @@ std::string FlashUnit::part_of(const std::string& name, int64_t units, int64_t u
 }
 
 bool FlashUnit::fits() const {
-  if (unit->opencl) return false;  // OpenCL's language lacks what the kernels need
+  if (!unit->exchanges_lanes()) return false;
   if (unit->output != DType::f32 || (unit->input != DType::f16 && unit->input != DType::bf16)) return false;
   return mma() || unit->form == MatrixUnit::Form::wmma ||
          (unit->form == MatrixUnit::Form::mfma && unit->m == 32);

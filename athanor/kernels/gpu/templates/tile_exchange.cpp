@@ -20,7 +20,7 @@ constexpr int64_t pair = 2, eight = 8;  // columns of a lane, and of its row's f
 /// The pairs of columns that a lane stores together, a power of two; 1: it exchanges none.
 int64_t TileKernel::exchanged(bool splits) const {
   using Form = MatrixUnit::Form;
-  if (unit_.opencl || (unit_.form != Form::mma && unit_.form != Form::wgmma)) return 1;
+  if (!unit_.exchanges_lanes() || (unit_.form != Form::mma && unit_.form != Form::wgmma)) return 1;
   if (column_.stride() != 1 || !column_.stores_all()) return 1;
   int64_t largest = 0;
   for (const DType type : stored_types(splits)) {
