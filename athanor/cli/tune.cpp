@@ -66,8 +66,12 @@ KernelRequest request_for(const char* op, Attrs attrs, const std::vector<Shape>&
 }
 
 std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device) {
-  const Precision precision = parse_precision(options.step.config.precision);
-  require_precision(device, precision);
+  Precision precision{};
+  if (!options.gemm.empty() || !options.conv.empty()) {
+    options.step.config.validate();
+    precision = parse_precision(options.step.config.precision);
+    require_precision(device, precision);
+  }
   if (!options.gemm.empty()) {
     const auto n = numbers_in(options.gemm, "--gemm", 3, 4, "MxNxK, or BxMxNxK for several: 512x512x512");
     const int64_t batch = n.size() == 4 ? n[0] : 1;
