@@ -10,7 +10,7 @@ struct AdamOptions {
   double weight_decay = 0;
 };
 
-/// Kingma, Ba (2015); in step t, as in PyTorch:
+/// Kingma, Ba (2015); in step t of those with a gradient of the parameter, as in PyTorch:
 ///
 ///     g = gradient + weight_decay p
 ///     m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2

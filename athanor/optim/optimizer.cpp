@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "athanor/base/error.h"
@@ -14,10 +15,6 @@
 
 namespace athanor::optim {
 namespace {
-
-constexpr const char* step_name = "step";
-constexpr const char* rate_name = "lr";
-constexpr const char* skipped_steps_name = "skipped";
 
 // The numbers of a step as tensors, one for each dtype and device of parameters: f64 for f64, f32 for all
 // others.
@@ -54,8 +51,7 @@ void check_learning_rate(double lr) {
                 "It must be finite and not negative");
 }
 
-Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names,
-                     const std::vector<std::string>& scalar_names)
+Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names)
     : state_names_(std::move(state_names)), lr_(lr) {
   check_learning_rate(lr);
   std::set<const void*> known;
@@ -74,8 +70,6 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vect
       const TensorType& type = parameter.value().type();
       for (size_t i = 0; i < state_names_.size(); ++i)
         entry.state.push_back(Tensor::from(HostArray(type.dtype, type.shape), type.device));
-      for (size_t i = 0; i < scalar_names.size(); ++i)
-        entry.state.push_back(Tensor::from(HostArray(DType::f32, {}), type.device));
       values.push_back(parameter);
       group.entries.push_back(std::move(entry));
     }
@@ -83,49 +77,82 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vect
   }
   if (values.empty())
     throw Error(ErrorCode::value, "an optimizer was given no parameters", {}, "Pass model.parameters()");
-  state_names_.insert(state_names_.end(), scalar_names.begin(), scalar_names.end());
   // Computes the initial values now, so that the first step's plan is the same as that of all later steps.
   athanor::eval(values);
+}
+
+// Gives parameters a count of their own if they lack the gradient that others of their count have. Returns
+// which counts go on in this step.
+std::vector<bool> Optimizer::separate_counts() {
+  std::vector<bool> goes_on(counts_.size(), false);
+  goes_on.front() = true;
+  for (const auto& group : groups_)
+    for (const auto& entry : group.entries)
+      if (entry.parameter.grad().defined()) goes_on[entry.count] = true;
+  std::map<size_t, size_t> left;  // from a count that goes on to the new one of those that stay behind
+  for (auto& group : groups_)
+    for (auto& entry : group.entries) {
+      if (entry.parameter.grad().defined() || !goes_on[entry.count]) continue;
+      const auto [to, is_new] = left.try_emplace(entry.count, counts_.size());
+      if (is_new) counts_.push_back(counts_[entry.count]);
+      entry.count = to->second;
+    }
+  goes_on.resize(counts_.size(), false);
+  return goes_on;
 }
 
 void Optimizer::step(const StepGuard& guard, std::source_location where) {
   const SourceScope scope(where);
   const Autocast exact(Precision::f32);
   const NoGrad off;
-  const auto unless_skipped = [&](const Tensor& old, Tensor fresh) {
-    return guard.skip.defined() ? athanor::where(guard.skip.to(old.device()), old, fresh) : fresh;
-  };
   const bool guarded = guard.skip.defined();
-  Tensor skipped = skipped_;
-  if (guarded)
-    skipped = skipped.defined() ? skipped.to(guard.skip.device())
-                                : Tensor::scalar(int64_t{0}, DType::i64, guard.skip.device());
+  const auto unless_skipped = [&](const Tensor& old, Tensor fresh) {
+    return guarded ? athanor::where(guard.skip.to(old.device()), old, fresh) : fresh;
+  };
   bool any = false;
+  for (const auto& group : groups_)
+    for (const auto& entry : group.entries) any = any || entry.parameter.grad().defined();
+  if (!any)
+    throw Error(ErrorCode::value, "step() of an optimizer without any gradient", to_string(where),
+                "Call loss.backward() first; step() consumes gradients, so each needs its own backward()");
+  const std::vector<bool> goes_on = separate_counts();
+  if (guarded)
+    for (Count& count : counts_)
+      count.skipped = count.skipped.defined() ? count.skipped.to(guard.skip.device())
+                                              : Tensor::scalar(int64_t{0}, DType::i64, guard.skip.device());
   for (auto& group : groups_) {
-    const Rates rates{lr_ * group.lr_factor, group.weight_decay.value_or(default_weight_decay()), steps_ + 1};
-    NumberTensors number_tensors = skipped.defined()
-                                       ? NumberTensors(numbers(rates, steps_made(skipped, rates.step)))
-                                       : NumberTensors(numbers(rates));
-    for (auto& [parameter, state, name] : group.entries) {
+    std::map<size_t, NumberTensors> number_tensors;  // of each count
+    const double weight_decay = group.weight_decay.value_or(default_weight_decay());
+    for (auto& [parameter, state, name, count] : group.entries) {
       const PartScope part(name);
       const Tensor gradient = parameter.take_grad();
       if (!gradient.defined()) continue;
-      any = true;
+      const Tensor& skipped = counts_[count].skipped;
+      auto found = number_tensors.find(count);
+      if (found == number_tensors.end()) {
+        const PartScope of_all({});
+        const Rates rates{lr_ * group.lr_factor, weight_decay, counts_[count].steps + 1};
+        found = number_tensors
+                    .emplace(count, skipped.defined()
+                                        ? NumberTensors(numbers(rates, steps_made(skipped, rates.step)))
+                                        : NumberTensors(numbers(rates)))
+                    .first;
+      }
       const Tensor& value = parameter.value();
       const Device home = state.empty() ? value.device() : state.front().device();
       for (Tensor& tensor : state) tensor = tensor.to(value.device());
       const std::vector<Tensor> before = state;
       const Tensor updated =
-          update(value, gradient, state, number_tensors.on(value.type()), rates.weight_decay != 0);
+          update(value, gradient, state, found->second.on(value.type()), weight_decay != 0);
       for (size_t i = 0; i < state.size(); ++i) state[i] = unless_skipped(before[i], state[i]).to(home);
       parameter.assign(unless_skipped(value, updated));
     }
   }
-  if (!any)
-    throw Error(ErrorCode::value, "step() of an optimizer without any gradient", to_string(where),
-                "Call loss.backward() first; step() consumes gradients, so each needs its own backward()");
-  ++steps_;
-  skipped_ = guarded ? skipped + cast(guard.skip, DType::i64) : skipped;
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    if (!goes_on[i]) continue;
+    ++counts_[i].steps;
+    if (guarded) counts_[i].skipped = counts_[i].skipped + cast(guard.skip, DType::i64);
+  }
 }
 
 void Optimizer::offload_state() {
@@ -158,76 +185,6 @@ uint64_t Optimizer::state_bytes(std::optional<Device> of) const {
       for (const auto& tensor : entry.state)
         if (!of || tensor.type().device == *of) bytes += tensor.type().bytes();
   return bytes;
-}
-
-std::vector<std::pair<std::string, Tensor>> Optimizer::named_state() const {
-  std::vector<std::pair<std::string, Tensor>> found;
-  for (const auto& group : groups_)
-    for (const auto& [parameter, state, part] : group.entries) {
-      if (parameter.name().empty() && !state.empty())
-        throw Error(ErrorCode::name, "the state of an optimizer was requested, but a parameter has no name",
-                    {}, "Register the parameter with a module: add_parameter(name, ...)");
-      for (size_t i = 0; i < state.size(); ++i)
-        found.emplace_back(parameter.name() + "." + state_names_[i], state[i]);
-    }
-  return found;
-}
-
-Optimizer::Mark Optimizer::mark() const {
-  Mark mark{steps_, lr_, {}, {}};
-  if (skipped_.defined()) mark.skipped.emplace(skipped_);
-  for (const auto& group : groups_)
-    for (const auto& entry : group.entries)
-      for (const auto& tensor : entry.state) mark.state.emplace_back(tensor);
-  return mark;
-}
-
-bool Optimizer::go_back(const Mark& mark) {
-  std::vector<Tensor> values;
-  for (const nn::ValueMark& value : mark.state) values.push_back(value.value());
-  Tensor skipped = mark.skipped ? mark.skipped->value() : Tensor();
-  if (!std::ranges::all_of(values, &Tensor::defined) || mark.skipped.has_value() != skipped.defined())
-    return false;
-  skipped_ = std::move(skipped);
-  steps_ = mark.steps;
-  lr_ = mark.lr;
-  size_t next = 0;
-  for (auto& group : groups_)
-    for (auto& entry : group.entries)
-      for (auto& tensor : entry.state) tensor = std::move(values[next++]);
-  return true;
-}
-
-nn::StateDict Optimizer::state_dict() const {
-  nn::StateDict state = nn::to_state_dict(named_state());
-  state.emplace(step_name, HostArray::of<int64_t>({}, std::span(&steps_, 1)));
-  state.emplace(rate_name, HostArray::of<double>({}, std::span(&lr_, 1)));
-  if (skipped_.defined()) state.emplace(skipped_steps_name, skipped_.to_host());
-  return state;
-}
-
-void Optimizer::load_state_dict(const nn::StateDict& state) {
-  std::vector<std::pair<std::string, TensorType>> wanted{{step_name, {DType::i64, {}, {}}},
-                                                         {rate_name, {DType::f64, {}, {}}}};
-  for (const auto& [name, tensor] : named_state()) wanted.emplace_back(name, tensor.type());
-  const bool guarded = state.contains(skipped_steps_name);
-  if (guarded)
-    wanted.emplace_back(skipped_steps_name,
-                        TensorType{DType::i64, {}, parameters().front().value().device()});
-  auto values = nn::from_state_dict(state, wanted, "the optimizer");
-  const double steps = values[0].item(), lr = values[1].item();
-  check_learning_rate(lr);
-  const double skipped = guarded ? values.back().item() : 0;
-  if (!(steps >= skipped && skipped >= 0))
-    throw Error(ErrorCode::value,
-                fmt::format("an optimizer's state after {} steps, {} of them skipped", steps, skipped));
-  steps_ = static_cast<int64_t>(steps);
-  lr_ = lr;
-  skipped_ = guarded ? values.back() : Tensor();
-  size_t next = 2;  // in the order of named_state()
-  for (auto& group : groups_)
-    for (auto& entry : group.entries)
-      for (auto& tensor : entry.state) tensor = std::move(values[next++]);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const std::vector<ParamGroup>& groups,

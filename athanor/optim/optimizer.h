@@ -55,7 +55,7 @@ class Optimizer {
   /// negative.
   void set_lr(double lr);
   /// The number of steps made so far, including those that a guard skipped.
-  int64_t steps() const { return steps_; }
+  int64_t steps() const { return counts_.front().steps; }
 
   /// From now on, keeps the parameters' state in host memory. Each step copies it to the parameter's
   /// device and back, as steps of the plan while its kernels run. Numbers stay the same.
@@ -66,35 +66,38 @@ class Optimizer {
   /// The bytes of the parameters' state, on one device or (none) on all.
   uint64_t state_bytes(std::optional<Device> of = {}) const;
   /// "step" (i64), "lr" (f64), after a step with a guard "skipped" (i64), and the state of each parameter:
-  /// "fc1.weight.exp_avg".
+  /// "fc1.weight.exp_avg". A parameter that had no gradient in some step has its own "fc1.weight.step" (i64),
+  /// without skipped steps.
   nn::StateDict state_dict() const;
   /// Throws Error(name|shape) like Module::load_state_dict. After an error nothing has changed.
   void load_state_dict(const nn::StateDict& state);
 
   /// The present state, to restore it if a step is built but given up before it runs.
   struct Mark {
-    int64_t steps = 0;
+    struct Count {
+      int64_t steps;
+      std::optional<nn::ValueMark> skipped;
+    };
     double lr = 0;
-    std::optional<nn::ValueMark> skipped = {};
-    std::vector<nn::ValueMark> state;
+    std::vector<Count> counts = {};
+    std::vector<size_t> count_of = {};  // each parameter
+    std::vector<nn::ValueMark> state = {};
   };
   Mark mark() const;
   /// False when values are gone; then nothing was changed.
   bool go_back(const Mark& mark);
 
  protected:
-  /// `state_names`: the state of each parameter, initially zeros of its type. `scalar_names`: its further
-  /// state, one f32 number each, initially 0. Throws Error(value) if there are no parameters, if one is given
-  /// twice, or if two have the same name.
-  Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names,
-            const std::vector<std::string>& scalar_names = {});
+  /// `state_names`: the state of each parameter, initially zeros of its type. Throws Error(value) if there
+  /// are no parameters, if one is given twice, or if two have the same name.
+  Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names);
 
   struct Rates {
     double lr, weight_decay;  // of the group
-    int64_t step;             // 1, 2, ...
+    int64_t step;             // 1, 2, ...: of the steps with a gradient of the parameter
   };
-  /// The numbers that this step's update ops read besides tensors: one vector for each group, an input of the
-  /// plan.
+  /// The numbers that this step's update ops read besides tensors: one vector for a group's parameters with
+  /// the same steps, an input of the plan.
   virtual std::vector<double> numbers(const Rates& rates) const = 0;
   /// The same if steps may have been skipped, so that the device counts: `step` (f32) leaves out skipped
   /// steps, and `rates.step` includes them. Returns as many numbers, f32.
@@ -110,7 +113,14 @@ class Optimizer {
   struct Entry {
     nn::Parameter parameter;
     std::vector<Tensor> state;
-    PartName name;  // the parameter's name, which the nodes of its update carry
+    PartName name;     // the parameter's name, which the nodes of its update carry
+    size_t count = 0;  // in counts_
+  };
+  /// The steps of parameters that had gradients in the same steps.
+  struct Count {
+    int64_t steps = 0;
+    Tensor skipped =
+        {};  // i64: how many of them guards skipped; undefined before the first step with a guard
   };
   struct Group {
     std::vector<Entry> entries;
@@ -118,12 +128,13 @@ class Optimizer {
     std::optional<double> weight_decay;
   };
   std::vector<std::pair<std::string, Tensor>> named_state() const;
+  std::vector<bool> separate_counts();
 
   std::vector<Group> groups_;
   std::vector<std::string> state_names_;
   double lr_;
-  int64_t steps_ = 0;
-  Tensor skipped_;  // i64: how many steps guards skipped; undefined before the first step with a guard
+  // The first counts all steps. Counts are only ever split, never joined, so that plans stay the same.
+  std::vector<Count> counts_{{}};
 };
 
 /// All parameters as one group.

@@ -11,7 +11,13 @@ namespace athanor::optim {
 namespace {
 
 // The numbers of a step, in this order.
-enum Number : size_t { rate, decay, momentum, intake, number_count };  // intake: 1 - dampening
+enum Number : size_t {
+  rate,
+  decay,
+  momentum,
+  intake,
+  number_count
+};  // intake: 1 - dampening, and 1 in the first step
 
 // The gradient with weight decay; works on tensors and on numbers.
 template <class T>
@@ -52,23 +58,12 @@ const Op& nesterov_op =
                     return x[0] - n[rate] * (decayed(x[0], x[1], n, attrs) + n[momentum] * x[2]);
                   });
 
-std::vector<std::string> names_if(bool wanted, const char* name) {
-  return wanted ? std::vector<std::string>{name} : std::vector<std::string>{};
-}
-
-bool is_dampened(const SgdOptions& options) { return options.momentum != 0 && options.dampening != 0; }
-
-/// The numbers of a parameter whose first gradient may be this one, which is not dampened.
-Tensor undampened_at_first(const Tensor& numbers, const Tensor& begun) {
-  const Tensor place = iota({number_count}, 0, numbers.device());
-  return where(equal(place, int64_t{intake}) & equal(begun, 0), 1, numbers);
-}
-
 }  // namespace
 
 Sgd::Sgd(const std::vector<ParamGroup>& groups, const SgdOptions& options)
-    : Optimizer(groups, options.lr, names_if(options.momentum != 0, "momentum_buffer"),
-                names_if(is_dampened(options), "momentum_begun")),
+    : Optimizer(
+          groups, options.lr,
+          options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{}),
       options_(options) {
   if (!(options.momentum >= 0) || !(options.weight_decay >= 0))
     throw Error(
@@ -81,22 +76,21 @@ Sgd::Sgd(const std::vector<ParamGroup>& groups, const SgdOptions& options)
 }
 
 std::vector<double> Sgd::numbers(const Rates& rates) const {
-  return {rates.lr, rates.weight_decay, options_.momentum, 1 - options_.dampening};
+  return {rates.lr, rates.weight_decay, options_.momentum, rates.step == 1 ? 1 : 1 - options_.dampening};
 }
 
 Tensor Sgd::numbers(const Rates& rates, const Tensor& step) const {
   const std::vector<double> all = numbers(rates);
-  return Tensor::from(from_doubles(DType::f32, {number_count}, std::span(all)), step.device());
+  const Tensor values = Tensor::from(from_doubles(DType::f32, {number_count}, std::span(all)), step.device());
+  const Tensor place = iota({number_count}, 0, step.device());
+  return where(equal(place, int64_t{intake}) & equal(step, 1), 1, values);
 }
 
 Tensor Sgd::update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,
                    const Tensor& numbers, bool decays) const {
   if (options_.momentum == 0) return apply(step_op, {value, gradient, numbers}, {{"decay", decays}});
-  const bool dampened = is_dampened(options_);
-  state[0] = apply(momentum_op,
-                   {value, gradient, state[0], dampened ? undampened_at_first(numbers, state[1]) : numbers},
-                   {{"decay", decays}, {"dampened", dampened}});
-  if (dampened) state[1] = maximum(state[1], 1);
+  state[0] = apply(momentum_op, {value, gradient, state[0], numbers},
+                   {{"decay", decays}, {"dampened", options_.dampening != 0}});
   if (options_.nesterov) return apply(nesterov_op, {value, gradient, state[0], numbers}, {{"decay", decays}});
   return apply(step_op, {value, state[0], numbers}, {{"decay", false}});
 }

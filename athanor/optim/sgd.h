@@ -18,8 +18,7 @@ struct SgdOptions {
 ///     b = momentum b + (1 - dampening) g      (b = g in the first step with a gradient of this parameter)
 ///     p = p - lr (nesterov ? g + momentum b : b)
 ///
-/// State: "momentum_buffer", when there is momentum; "momentum_begun", when there is dampening too: 1 after
-/// the parameter's first step.
+/// State: "momentum_buffer", when there is momentum.
 class Sgd : public Optimizer {
  public:
   /// Throws Error(value) for options out of range, and for Nesterov momentum without momentum or with

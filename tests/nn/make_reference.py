@@ -4,6 +4,7 @@
 Run by hand, with torch and safetensors installed:  python3 tests/nn/make_reference.py
 """
 
+import itertools
 import pathlib
 
 import torch
@@ -365,6 +366,11 @@ def scaling():
 # ---- Parameters whose first gradients come late: b has none in some steps; with a scaler, some steps are skipped ----
 
 WITHOUT_B, SKIPPED = {0, 1, 4}, {0, 2, 5}  # so b's first gradient, of step 2, is skipped too
+LATE = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, dampening=0.3, weight_decay=0.05),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.1, betas=(0.8, 0.95), weight_decay=0.05),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.1, betas=(0.8, 0.95), weight_decay=0.05),
+}
 
 
 def late():
@@ -373,21 +379,22 @@ def late():
         out[f"grad.{step}.a"] = torch.randn(3, 4)
         if step not in WITHOUT_B:
             out[f"grad.{step}.b"] = torch.randn(5)
-    for name in ["plain", "scaled"]:
+    for name, scaled in itertools.product(LATE, [False, True]):
         a, b = (nn.Parameter(out[f"start.{k}"].clone()) for k in "ab")
-        optimizer = torch.optim.SGD([a, b], lr=0.1, momentum=0.8, dampening=0.3, weight_decay=0.05)
-        scaler = torch.amp.GradScaler("cpu", init_scale=1024, enabled=name == "scaled")
+        optimizer = LATE[name]([a, b])
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024, enabled=scaled)
         for step in range(STEPS):
             optimizer.zero_grad()
             loss = (a * out[f"grad.{step}.a"]).sum()
             if step not in WITHOUT_B:
                 loss = loss + (b * out[f"grad.{step}.b"]).sum()
-            if name == "scaled" and step in SKIPPED:
+            if scaled and step in SKIPPED:
                 loss = loss * float("inf")
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
-            out[f"{name}.{step}.a"], out[f"{name}.{step}.b"] = a.detach().clone(), b.detach().clone()
+            at = f"{name}.{'scaled' if scaled else 'plain'}.{step}"
+            out[f"{at}.a"], out[f"{at}.b"] = a.detach().clone(), b.detach().clone()
     save("late", out)
 
 

@@ -86,39 +86,112 @@ TEST(GradScaler, AsPyTorch) {
   });
 }
 
-// Momentum begins with the first gradient of each parameter that is not skipped, which dampening leaves as it
-// is. b has none in steps 0, 1 and 4; with the scaler, steps 0, 2 and 5 are skipped.
-TEST(GradScaler, LateGradientsBeginMomentumAsInPyTorch) {
+// Each parameter counts its own steps: those with a gradient that are not skipped. So momentum begins with
+// its first gradient, and Adam corrects its means by its own number of steps. b has no gradient in steps 0, 1
+// and 4; with the scaler, steps 0, 2 and 5 are skipped.
+void check_late(const std::string& name, bool scaled, const Make& make) {
+  SCOPED_TRACE(name);
   const auto late = testing::read_reference("late");
-  for (const bool scaled : {false, true}) {
-    Two p;
-    p.load_state_dict({{"a", late.at("start.a")}, {"b", late.at("start.b")}});
-    const SgdOptions options{.lr = 0.1, .momentum = 0.8, .dampening = 0.3, .weight_decay = 0.05};
-    auto optimizer = std::make_unique<Sgd>(p.parameters(), options);
-    GradScaler scaler({}, {.initial_scale = 1024});
-    for (int step = 0; step < 10; ++step) {
-      if (step == 4) {  // a resumed run goes on with the same numbers
-        const auto saved = optimizer->state_dict();
-        optimizer = std::make_unique<Sgd>(p.parameters(), options);
-        optimizer->load_state_dict(saved);
-      }
-      const std::string gradient = "grad." + std::to_string(step);
-      Tensor loss = sum(p.a * Tensor::from(late.at(gradient + ".a")));
-      if (late.contains(gradient + ".b")) loss = loss + sum(p.b * Tensor::from(late.at(gradient + ".b")));
-      if (scaled) {
-        if (step == 0 || step == 2 || step == 5) loss = loss * infinity();
-        scaler.scale(loss).backward();
-        scaler.step(*optimizer);
-        scaler.update();
-      } else {
-        loss.backward();
-        optimizer->step();
-      }
-      const std::string at = (scaled ? "scaled." : "plain.") + std::to_string(step);
-      expect_near(p.a, late.at(at + ".a"), 5e-6, at + ".a");
-      expect_near(p.b, late.at(at + ".b"), 5e-6, at + ".b");
+  Two p;
+  p.load_state_dict({{"a", late.at("start.a")}, {"b", late.at("start.b")}});
+  auto optimizer = make(p.parameters());
+  GradScaler scaler({}, {.initial_scale = 1024});
+  for (int step = 0; step < 10; ++step) {
+    if (step == 4) {  // a resumed run goes on with the same numbers
+      const auto saved = optimizer->state_dict();
+      EXPECT_FALSE(saved.contains("a.step"));
+      EXPECT_EQ(to_doubles(saved.at("b.step")), std::vector<double>{scaled ? 1.0 : 2.0});
+      optimizer = make(p.parameters());
+      optimizer->load_state_dict(saved);
     }
+    const std::string gradient = "grad." + std::to_string(step);
+    Tensor loss = sum(p.a * Tensor::from(late.at(gradient + ".a")));
+    if (late.contains(gradient + ".b")) loss = loss + sum(p.b * Tensor::from(late.at(gradient + ".b")));
+    if (scaled) {
+      if (step == 0 || step == 2 || step == 5) loss = loss * infinity();
+      scaler.scale(loss).backward();
+      scaler.step(*optimizer);
+      scaler.update();
+    } else {
+      loss.backward();
+      optimizer->step();
+    }
+    const std::string at = name + (scaled ? ".scaled." : ".plain.") + std::to_string(step);
+    expect_near(p.a, late.at(at + ".a"), 5e-6, at + ".a");
+    expect_near(p.b, late.at(at + ".b"), 5e-6, at + ".b");
   }
+}
+
+TEST(GradScaler, EachParameterCountsItsStepsAsInPyTorchSgd) {
+  for (const bool scaled : {false, true})
+    check_late("sgd", scaled, [](auto p) {
+      return std::make_unique<Sgd>(
+          p, SgdOptions{.lr = 0.1, .momentum = 0.8, .dampening = 0.3, .weight_decay = 0.05});
+    });
+}
+
+TEST(GradScaler, EachParameterCountsItsStepsAsInPyTorchAdam) {
+  const AdamOptions options{.lr = 0.1, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.05};
+  for (const bool scaled : {false, true})
+    check_late("adam", scaled, [&](auto p) { return std::make_unique<Adam>(p, options); });
+}
+
+TEST(GradScaler, EachParameterCountsItsStepsAsInPyTorchAdamW) {
+  const AdamWOptions options{.lr = 0.1, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.05};
+  for (const bool scaled : {false, true})
+    check_late("adamw", scaled, [&](auto p) { return std::make_unique<AdamW>(p, options); });
+}
+
+// A parameter that has a gradient in every other step needs one plan more, and no memory that grows.
+TEST(GradScaler, OwnCountsNeedFewPlansAndNoMemory) {
+  Two p;
+  Adam optimizer(p.parameters());
+  GradScaler scaler;
+  const auto run = [&](int steps) {
+    for (int step = 0; step < steps; ++step) {
+      Tensor loss = sum(p.a * p.a + 1);
+      if (step % 2 != 0) loss = loss + sum(p.b + 1);
+      scaler.scale(loss).backward();
+      scaler.step(optimizer);
+      scaler.update();
+      loss.item();
+    }
+  };
+  reset_evaluation_stats();
+  run(6);
+  const auto plans = evaluation_stats().plans_compiled;
+  const uint64_t memory = memory_use({}).current;
+  run(20);
+  EXPECT_EQ(evaluation_stats().plans_compiled, plans);
+  EXPECT_EQ(memory_use({}).current, memory);
+  EXPECT_EQ(to_doubles(optimizer.state_dict().at("b.step")), std::vector<double>{13});
+}
+
+// A step that is given up takes the counts of its parameters back too. A state with impossible counts is
+// refused.
+TEST(GradScaler, CountsGoBackAndAreChecked) {
+  const auto late = testing::read_reference("late");
+  Two p;
+  p.load_state_dict({{"a", late.at("start.a")}, {"b", late.at("start.b")}});
+  Adam optimizer(p.parameters());
+  sum(p.a * p.a).backward();
+  const auto mark = optimizer.mark();
+  optimizer.step();
+  ASSERT_TRUE(optimizer.go_back(mark));
+  EXPECT_EQ(optimizer.steps(), 0);
+  auto state = optimizer.state_dict();
+  EXPECT_FALSE(state.contains("b.step"));
+  const std::vector<int64_t> one{1};
+  state.emplace("b.step", HostArray::of<int64_t>({}, one));
+  expect_error(ErrorCode::value, {"b.step = 1", "0 steps"}, [&] { optimizer.load_state_dict(state); });
+
+  sum(p.a * p.a).backward();
+  optimizer.step();
+  state = optimizer.state_dict();
+  EXPECT_EQ(to_doubles(state.at("b.step")), std::vector<double>{0});
+  state.erase("b.step");  // as older versions wrote it: the optimizer's number holds for every parameter
+  optimizer.load_state_dict(state);
+  EXPECT_FALSE(optimizer.state_dict().contains("b.step"));
 }
 
 TEST(GradScaler, GoesOnFromItsState) {
