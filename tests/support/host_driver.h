@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "athanor/backends/gpu/device.h"
 #include "athanor/base/error.h"
@@ -55,6 +56,8 @@ class HostDriver final : public gpu::Driver {
   std::function<void(const gpu::Launch&)> kernel;
   /// How many times a whole stream, or a mark, was waited for, and how many marks were given back.
   std::atomic<int> finishes = 0, awaits = 0, released = 0;
+  /// The streams that were marked, in order.
+  std::vector<gpu::Stream> marked;
   /// After how many commands it does not tell any more when they ran.
   std::atomic<int> intervals = 1'000'000;
   /// Whether it captures, and, if it refuses to, why; captures that exist, and how often any of them ran.
@@ -117,8 +120,12 @@ class HostDriver final : public gpu::Driver {
     if (stream != nullptr) ++static_cast<HostStream*>(stream)->given;
     commands(stream);
   }
-  gpu::Mark mark(gpu::Stream, bool) override {
+  gpu::Mark mark(gpu::Stream stream, bool) override {
     if (failed) fail_late("record an event", "error 719");
+    {
+      const std::scoped_lock lock(mutex_);
+      marked.push_back(stream);
+    }
     return this;
   }
   void wait(gpu::Stream, gpu::Mark) override { ++waits; }

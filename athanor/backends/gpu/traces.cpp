@@ -36,11 +36,11 @@ void Traces::finish() {
   Driver& driver = device_.driver();
   Trace* const trace = Trace::active();
   if (!clock_known_ && trace != nullptr) {
-    // The device has a clock of its own. A mark that passes now tells how far that clock is from ours.
-    const Stream stream = device_.kernels().stream();
-    const Mark now = driver.mark(stream, true);
+    // The device has a clock of its own. A mark that passes now tells how far that clock is from ours. It is
+    // not behind kernels, or the first wait for a copy would be one for all kernels that were given.
+    const Mark now = driver.mark(device_.reads().stream(), true);
     const Released released{driver, {{now, now}}};
-    device_.kernels().await(now);
+    device_.reads().await(now);
     clock_offset_ = trace_clock() - driver.interval({now, now}).end;
     clock_known_ = true;
   }
