@@ -129,6 +129,11 @@ void correct_apu(FoundDevice& device, Fact& fact) {
 
 // Part of the memory is reserved for an integrated GPU, but the GPU may use more.
 void explain_shared_memory(FoundDevice& device) {
+  if (device.kind == "cpu") {  // also as a device of OpenCL
+    if (const auto memory = device.properties.find("memory_bytes"); memory != device.properties.end())
+      memory->second.note = "The processor's own memory (unified memory): --offload moves nothing.";
+    return;
+  }
   const auto integrated = device.properties.find("integrated");
   if (integrated == device.properties.end()) return;
   const bool* const is = std::get_if<bool>(&integrated->second.in_use.value);
@@ -229,14 +234,15 @@ void explain_conflicts(FoundDevice& device) {
   if (const auto local = device.properties.find("local_memory_bytes"); local != device.properties.end())
     explain_local_memory(local->second);
   for (auto& [name, fact] : device.properties) {
-    if (!fact.note.empty()) continue;
     if (name == "pcie_link" || name == "clock_mhz" || name == "memory_clock_mhz") continue;
-    const bool memory = name == "memory_bytes";
+    const bool memory = name == "memory_bytes", explained = !fact.note.empty();
     for (Reading& other : fact.others) {
       if (!other.meaning.empty() || other.value == fact.in_use.value) continue;
       const bool runtime = other.source == "opencl" || other.source == "cuda" || other.source == "hip";
       if (memory && runtime) {
         other.meaning = "what a program may use";
+      } else if (explained) {
+        continue;
       } else if (const int64_t* a = as_integer(fact.in_use), *b = as_integer(other);
                  a != nullptr && b != nullptr) {
         fact.note =

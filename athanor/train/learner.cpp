@@ -1,5 +1,7 @@
 #include "athanor/train/learner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "athanor/base/os/interrupt.h"
@@ -42,8 +44,12 @@ Learner::Learner(const Task& task, const TrainConfig& config, Device device)
   eval_in_portions();  // before the optimizer asks for all at once
   model_->to(device);
   optimizer_ = make_optimizer(config, model_->parameters());
-  if (config.offload == "optimizer" && !backend_of(device).has_unified_memory(device.index))
-    optimizer_->offload_state();
+  if (config.offload == "optimizer") {
+    if (backend_of(device).has_unified_memory(device.index))
+      offload_note_ = fmt::format("--offload has no effect: {} uses the host's memory", to_string(device));
+    else
+      optimizer_->offload_state();
+  }
   if (config.precision == "f16") scaler_.emplace(device);
   if (config.ema > 0) average_.emplace(optimizer_->parameters(), config.ema);
   mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr,

@@ -34,6 +34,8 @@ class Learner {
   const std::string& init_note() const { return init_note_; }
   /// The message of add_adapters(); "" without --lora.
   const std::string& adapter_note() const { return adapter_note_; }
+  /// Why --offload has no effect on the device; "" if it has one or was not asked for.
+  const std::string& offload_note() const { return offload_note_; }
   /// How many numbers are trained.
   int64_t trained_count() const;
   bool scales_loss() const { return scaler_.has_value(); }
@@ -83,7 +85,7 @@ class Learner {
   std::optional<WeightAverage> average_;     // for --ema
   std::optional<StepMark> mark_;             // of the step under way
   bool whole_ = true;
-  std::string init_note_, adapter_note_;
+  std::string init_note_, adapter_note_, offload_note_;
 };
 
 }  // namespace athanor

@@ -132,6 +132,7 @@ void Progress::started(const RunFacts& facts) {
   row("device", fmt::format("{}: {}, {} thread{} ({})", to_string(facts.device.device), facts.device.name,
                             facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
   if (!facts.trust.empty()) row("trust ", fmt::format("the device is {}", facts.trust));
+  if (!facts.offload_note.empty()) row("state ", facts.offload_note);
   row("train ",
       fmt::format("{}, batch {}{}, {} with learning rate {:g}, {} schedule", length_of_run(facts),
                   config.batch_size, facts.batch_note.empty() ? "" : fmt::format(" ({})", facts.batch_note),

@@ -28,6 +28,7 @@ struct RunFacts {
   int64_t trained = 0;            // of the parameters
   std::string init_note = {};     // where the first values are from; "" if they are random
   std::string adapter_note = {};  // Learner::adapter_note()
+  std::string offload_note = {};  // Learner::offload_note()
   std::string data;               // "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   int64_t test_count = 0;         // images, or tokens
   std::shared_ptr<const Scoring> scoring = std::make_shared<ClassScoring>();

@@ -142,6 +142,7 @@ RunFacts TrainingRun::facts() const {
           .trained = learner_ ? learner_->trained_count() : 0,
           .init_note = learner_ ? learner_->init_note() : "",
           .adapter_note = learner_ ? learner_->adapter_note() : "",
+          .offload_note = learner_ ? learner_->offload_note() : "",
           .data = task_->describe(),
           .test_count = task_->test_count(),
           .scoring = scoring_,

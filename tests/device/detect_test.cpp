@@ -259,6 +259,10 @@ TEST_F(DetectTest, ServerWithoutGpus) {
   ASSERT_EQ(found.devices.size(), 1U);  // its display controller does not compute
   EXPECT_EQ(found.devices[0].kind, "cpu");
   EXPECT_EQ(use_of(found.devices[0], "cpu").device, "cpu");
+  EXPECT_THAT(note(found.devices[0], "memory_bytes"), HasSubstr("unified memory"));
+  const Fact& memory = found.devices[0].properties.at("memory_bytes");
+  for (const Reading& other : memory.others) EXPECT_EQ(other.meaning, "what a program may use");
+  EXPECT_FALSE(memory.others.empty());
   EXPECT_EQ(use_of(found.devices[0], "opencl").device, "opencl:0");
   EXPECT_EQ(found.devices[0].number("numa_nodes"), 2);
 }

@@ -68,6 +68,14 @@ TEST(Progress, SaysWhatIsTrained) {
   EXPECT_THAT(said(5000, ""), AllOf(HasSubstr("5,000 parameters\n"), Not(HasSubstr("frozen"))));
 }
 
+TEST(Progress, SaysThatAnOptionHasNoEffect) {
+  RunFacts run = facts();
+  run.offload_note = "--offload has no effect: cpu uses the host's memory";
+  std::ostringstream out;
+  Progress(out, {.interactive = false}).started(run);
+  EXPECT_THAT(out.str(), HasSubstr("state   --offload has no effect: cpu uses the host's memory\n"));
+}
+
 TEST(Progress, ShowsHowFarTestingIs) {
   std::ostringstream out;
   Progress progress(out, {.interactive = true});

@@ -141,6 +141,11 @@ TEST_F(RunOptions, OffloadingCopiesNothingWhereMemoryIsShared) {
     const auto plan = StepPlanner(task_without_data(config, spec), config, device).plan({.batch_size = 8}, 0);
     const bool shared = backend_of(device).has_unified_memory(device.index);
     EXPECT_EQ(plan->copies() == 0, shared) << to_string(device);
+    const auto task = task_without_data(config, spec);
+    const std::string note = Learner(*task, config, device).offload_note();
+    EXPECT_EQ(note.find("no effect: " + to_string(device)) != std::string::npos, shared) << note;
+    EXPECT_EQ(note.empty(), !shared) << note;
+    EXPECT_EQ(Learner(*task, default_config("mlp"), device).offload_note(), "");
   }
   compile_options() = usual;
 }
