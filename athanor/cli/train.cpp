@@ -146,6 +146,13 @@ RunEnd run_trainer(Trainer& trainer, const RunFolder& folder) {
   }
 }
 
+/// Where the command line says which kernels a run takes, what a file says about that has no effect.
+void drop_tuning_of_file(const CLI::App& command, const TrainConfig& of_line, nlohmann::json& given) {
+  if (!of_line.deterministic && of_line.choices.empty()) return;
+  for (const char* name : {"tune", "choices", "deterministic"})
+    if (command.get_option(option_name(name))->count() == 0) given.erase(name);
+}
+
 /// Refuses options that contradict one another.
 void check_tuning(const nlohmann::json& given, TrainConfig& config) {
   const bool tunes = given.contains("tune") && config.tune != "off";
@@ -211,7 +218,8 @@ int find_lr(const TrainOptions& options) {
 }
 
 int train(const CLI::App& command, TrainOptions options) {
-  const nlohmann::json given = given_fields(command, options);
+  nlohmann::json given = given_fields(command, options);
+  drop_tuning_of_file(command, options.config, given);
   const RunFolder known{options.out};
   const bool goes_on = options.resume && !options.out.empty() && known.has_run();
   options.config =

@@ -186,6 +186,10 @@ void shrink_batch(TrainConfig& config, int64_t examples) {
     config.batch_size = examples - examples % config.accumulate;
 }
 
+void settle_tuning(TrainConfig& config) {
+  if (config.deterministic || !config.choices.empty()) config.tune = "off";
+}
+
 TrainConfig default_config(const std::string& model, const std::string& task) {
   TrainConfig config;
   config.model = model;

@@ -96,6 +96,10 @@ const std::vector<std::string>& loss_names();
 /// If the batch may shrink, makes it no larger than the training data, and a multiple of its parts.
 void shrink_batch(TrainConfig& config, int64_t examples);
 
+/// Sets `tune` to "off" where kernels are fixed, by `deterministic` or `choices`: a run's files say what was
+/// done.
+void settle_tuning(TrainConfig& config);
+
 /// "all", or "weights": parameters of two and more dimensions, so not biases and norms.
 const std::vector<std::string>& weight_decay_names();
 

@@ -145,9 +145,8 @@ void Progress::started(const RunFacts& facts) {
     row("resume", fmt::format("step {} of {}", grouped(facts.steps_before), grouped(facts.steps_in_all)));
   line("");
   if (facts.steps_before >= facts.steps_in_all) return;
-  const std::string next = facts.config.tune == "full" && !facts.config.deterministic
-                               ? "compiling the training step and timing kernels ..."
-                               : "compiling the training step ...";
+  const std::string next = facts.config.tune == "full" ? "compiling the training step and timing kernels ..."
+                                                       : "compiling the training step ...";
   if (!screen_.interactive) return line(next);
   out_ << faint(next) << std::flush;
   shown_ = true;

@@ -53,8 +53,8 @@ ThreadRecord threads_in(const std::vector<StepMetrics>& steps) {
 RunThreads::RunThreads(const TrainConfig& config, Device device, int64_t threads, int64_t most,
                        CoreClock cores)
     : most_(use_threads(threads > 0 ? threads : config.threads, most)),
-      adapts_(device == Device{} && config.threads == 0 && !config.deterministic && config.choices.empty() &&
-              parse_tuning(config.tune) == Tuning::quick && most_ > 1),
+      adapts_(device == Device{} && config.threads == 0 && parse_tuning(config.tune) == Tuning::quick &&
+              most_ > 1),
       cores_(std::move(cores)),
       free_(static_cast<int>(most_), cpu_threads()) {
   if (adapts_) looked_ = cores_();

@@ -39,13 +39,10 @@ KernelRecord record_in(const std::vector<StepMetrics>& steps) {
 }
 
 RunTuning::RunTuning(const TrainConfig& config, Device device)
-    : tuning_(config.deterministic ? Tuning::off : parse_tuning(config.tune)),
-      repeated_(config.choices),
-      device_(device) {}
+    : tuning_(parse_tuning(config.tune)), repeated_(config.choices), device_(device) {}
 
 void RunTuning::begin() {
-  const bool tunes = tuning_ == Tuning::quick && repeated_.empty() && compile_options().enabled(Pass::tune);
-  if (tunes) session_.emplace();
+  if (tuning_ == Tuning::quick && compile_options().enabled(Pass::tune)) session_.emplace();
 }
 
 TuningState RunTuning::state() const {

@@ -34,7 +34,7 @@ class CompileScope {
  public:
   explicit CompileScope(const TrainConfig& config) : before_(compile_options()) {
     compile_options().deterministic |= config.deterministic;
-    compile_options().tuning = config.choices.empty() ? parse_tuning(config.tune) : Tuning::off;
+    compile_options().tuning = parse_tuning(config.tune);
     compile_options().check_nan |= config.check_nan;
   }
   ~CompileScope() { compile_options() = before_; }

@@ -28,6 +28,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
     config_.tokenizer = from_any_folder(config_.tokenizer);
     config_.init = from_any_folder(config_.init);
   }
+  settle_tuning(config_);
   if (resume && std::filesystem::exists(folder_.path)) lock_ = folder_.take_lock();
   std::optional<Checkpoint> checkpoint;
   if (resume && std::filesystem::exists(folder_.checkpoint()))

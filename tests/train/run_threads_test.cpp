@@ -85,6 +85,11 @@ TEST_F(RunThreadsTest, LeavesTheNumberAloneWhereItIsAskedForOrKernelsMustNotChan
   EXPECT_FALSE(looks(fixed));
   fixed = config_;
   fixed.deterministic = true;
+  settle_tuning(fixed);
+  EXPECT_FALSE(looks(fixed));
+  fixed = config_;
+  fixed.choices = "another";
+  settle_tuning(fixed);
   EXPECT_FALSE(looks(fixed));
   fixed = config_;
   fixed.tune = "off";
