@@ -76,6 +76,8 @@ int explain_model(const ExplainOptions& options) {
   }
   if (options.json) {
     auto json = to_json(*plan);
+    json["batch_size"] = subject.batch_size();
+    json["accumulate"] = subject.parts();
     for (size_t i = 0; i < seconds.size(); ++i) json["steps"][i]["mean_seconds"] = seconds[i];
     add_trust_note(json, device);
     std::cout << json.dump() << '\n';
@@ -83,10 +85,14 @@ int explain_model(const ExplainOptions& options) {
   }
   const auto columns = static_cast<size_t>(options.width > 0 ? options.width : report_columns());
   const std::string& precision = options.step.config.precision;
-  std::cout << fmt::format("{} of {}, batch {}{}:\n\n",
+  const std::string in_parts = subject.parts() == 1 ? ""
+                                                    : fmt::format(" in {} parts of {}", subject.parts(),
+                                                                  subject.batch_size() / subject.parts());
+  std::cout << fmt::format("{} of {}, batch {}{}{}{}:\n\n",
                            options.step.inference ? "Inference" : "One training step",
-                           options.step.config.model, subject.batch_size(),
-                           precision == "f32" ? "" : ", products of " + precision)
+                           options.step.config.model, subject.batch_size(), in_parts,
+                           precision == "f32" ? "" : ", products of " + precision,
+                           in_parts.empty() ? "" : "; this is the plan of the last part")
             << explain(*plan, columns);
   if (options.profile) std::cout << profile_table(*plan, seconds, columns);
   return 0;

@@ -114,8 +114,7 @@ std::shared_ptr<const Plan> ModelStep::plan() {
 
 void ModelStep::run() {
   const TrainConfig& config = options_.config;
-  const Uploaded zeros =
-      batch_of_zeros(*task_, config.batch_size, options_.inference ? 1 : config.accumulate, device_);
+  const Uploaded zeros = batch_of_zeros(*task_, config.batch_size, parts(), device_);
   if (options_.inference)
     answers(zeros.parts[0].inputs).eval();
   else

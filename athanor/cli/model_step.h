@@ -50,6 +50,8 @@ class ModelStep {
   std::shared_ptr<const Plan> plan();
   /// The default, unless the data has fewer examples.
   int64_t batch_size() const { return options_.config.batch_size; }
+  /// The parts of the batch (--accumulate); the forward pass has one.
+  int64_t parts() const { return options_.inference ? 1 : options_.config.accumulate; }
   /// Computes that step on a batch of zeros.
   void run();
 

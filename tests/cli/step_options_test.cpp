@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "athanor/base/file.h"
 #include "athanor/formats/npy.h"
@@ -160,6 +162,46 @@ TEST_F(StepOptions, FitChecksAndDrawsWhatItAdvises) {
   EXPECT_THAT(svg, HasSubstr("limit 64.0 MiB"));
   EXPECT_THAT(svg, HasSubstr("</svg>"));
   EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST_F(StepOptions, ExplainSaysWhichPartItShows) {
+  const Words words{"--model", "mlp", "--batch-size", "128", "--accumulate", "4"};
+  const json plan = explained(words);
+  EXPECT_EQ(plan["batch_size"], 128);
+  EXPECT_EQ(plan["accumulate"], 4);
+  Words in_words = words;
+  in_words.insert(in_words.begin(), {"explain", "--device", "cpu", "--deterministic"});
+  EXPECT_THAT(run(in_words).out, HasSubstr("batch 128 in 4 parts of 32; this is the plan of the last part:"));
+  in_words.emplace_back("--inference");
+  EXPECT_THAT(run(in_words).out, HasSubstr("Inference of mlp, batch 128:"));
+  Words forward = words;
+  forward.emplace_back("--inference");
+  EXPECT_EQ(explained(forward)["accumulate"], 1);
+}
+
+TEST_F(StepOptions, FieldsOfAPlanAreDocumented) {
+  const std::string page = read_text_file(std::filesystem::path(ATHANOR_SOURCE_DIR) / "docs/architecture.md");
+  const size_t begin = page.find("## plan.json"), end = page.find("\n## ", begin + 1);
+  std::istringstream lines(page.substr(begin, end - begin));
+  std::vector<std::set<std::string>> tables;  // of a plan, a step and a value
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("| field")) tables.emplace_back();
+    if (!line.starts_with("| `")) continue;
+    const std::string names = line.substr(0, line.find(" | "));
+    for (size_t at = names.find('`'); at != std::string::npos; at = names.find('`', at + 1)) {
+      const size_t close = names.find('`', at + 1);
+      tables.back().insert(names.substr(at + 1, close - at - 1));
+      at = close;
+    }
+  }
+  ASSERT_EQ(tables.size(), 3U);
+  const json plan = explained({"--model", "mlp", "--accumulate", "2", "--profile"});
+  const auto expect_documented = [](const json& fields, const std::set<std::string>& known) {
+    for (const auto& [name, value] : fields.items()) EXPECT_TRUE(known.contains(name)) << name;
+  };
+  expect_documented(plan, tables[0]);
+  for (const json& step : plan["steps"]) expect_documented(step, tables[1]);
+  for (const json& value : plan["values"]) expect_documented(value, tables[2]);
 }
 
 TEST_F(StepOptions, FitMeasuresWhatItPlans) {
