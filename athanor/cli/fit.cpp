@@ -129,15 +129,12 @@ void look_at(Fitter& fitter, Precision precision, int64_t parts, int64_t asked, 
 }
 
 /// The fastest way to compute the batch that was asked for; without one, the largest that is not slower for
-/// each example than smaller ones, in the first precision.
+/// each example than smaller ones. In the precision that was asked for (f32), or if nothing fits so, in the
+/// next.
 std::optional<FitPoint> advice(const FitOptions& options, const std::vector<FitPoint>& points) {
   if (!options.batch_was_given)
     return largest_fast_batch(points, options.step.config.accumulate, points.front().of.precision);
-  std::optional<FitPoint> best;
-  for (const FitPoint& point : points)
-    if (point.of.batch_size == options.step.config.batch_size && (!best || point.seconds < best->seconds))
-      best = point;
-  return best;
+  return fastest_way(points, options.step.config.batch_size);
 }
 
 /// What is counted: images, or `in_example` tokens of each window.
@@ -173,6 +170,19 @@ std::string reasons_of(const FitResult& result, const FitUnit& unit) {
                     "one of them if the model learns better from more and shorter steps.",
                     speeds.alike_from, unit.many, 100 * alike_in_speed));
   return join(reasons, " ");
+}
+
+/// What another precision would change; empty if nothing.
+std::string precision_note(const FitResult& result, Precision wanted, bool knows_times) {
+  const FitPoint& advised = *result.advised;
+  if (advised.of.precision != wanted)
+    return fmt::format("It does not fit in {}, so the command has --precision {}.", to_string(wanted),
+                       to_string(advised.of.precision));
+  const auto faster = knows_times ? faster_precision(advised, result.points) : std::nullopt;
+  if (!faster) return {};
+  return fmt::format("In {0} such a step is predicted to take {1} instead of {2} (--precision {0}).",
+                     to_string(faster->of.precision), format_duration(faster->seconds),
+                     format_duration(advised.seconds));
 }
 
 nlohmann::ordered_json json_of(const FitPoint& point, bool knows_times) {
@@ -231,7 +241,8 @@ int fit(const FitOptions& options, bool precision_was_given) {
   if (examples_to_train) looks.most_examples = *examples_to_train;
   Fitter fitter(planner, limit, looks);
   FitResult result;
-  for (const Precision precision : precisions_of(options, device, precision_was_given))
+  const std::vector<Precision> precisions = precisions_of(options, device, precision_was_given);
+  for (const Precision precision : precisions)
     look_at(fitter, precision, config.accumulate, options.batch_was_given ? config.batch_size : 0, result);
   if (result.points.empty())
     throw Error(ErrorCode::usage,
@@ -286,6 +297,9 @@ int fit(const FitOptions& options, bool precision_was_given) {
   std::cout << fmt::format("\n* {}\n", train_command(options.step, examples.spec, *result.advised, limit));
   if (fitter.knows_times() && !options.batch_was_given)
     if (const std::string reasons = reasons_of(result, unit); !reasons.empty()) say(reasons);
+  if (const std::string note = precision_note(result, precisions.front(), fitter.knows_times());
+      !note.empty())
+    say(note);
   if (!fitter.knows_times())
     say("How long steps take is not known: no kernel was timed on this device. --check runs some.");
   else if (!looks.runs)

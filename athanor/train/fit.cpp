@@ -145,6 +145,22 @@ std::optional<FitPoint> largest_fast_batch(const std::vector<FitPoint>& points, 
   return largest == kept.end() ? std::nullopt : std::optional(*largest);
 }
 
+std::optional<FitPoint> fastest_way(const std::vector<FitPoint>& points, int64_t batch_size) {
+  std::optional<FitPoint> best;
+  for (const FitPoint& point : points) {
+    if (point.of.batch_size != batch_size || (best && point.of.precision != best->of.precision)) continue;
+    if (!best || point.seconds < best->seconds) best = point;
+  }
+  return best;
+}
+
+std::optional<FitPoint> faster_precision(const FitPoint& advised, const std::vector<FitPoint>& points) {
+  std::vector<FitPoint> others = points;
+  std::erase_if(others, [&](const FitPoint& p) { return p.of.precision == advised.of.precision; });
+  const auto best = fastest_way(others, advised.of.batch_size);
+  return best && best->seconds < (1 - alike_in_speed) * advised.seconds ? best : std::nullopt;
+}
+
 FitSpeeds speeds_around(const FitPoint& advised, const std::vector<FitPoint>& points) {
   const double least = (1 - alike_in_speed) * advised.per_second();
   int64_t slower_below = 0;  // the largest batch below the advised one that is slower

@@ -100,6 +100,13 @@ inline constexpr double alike_in_speed = 0.05;
 std::optional<FitPoint> largest_fast_batch(const std::vector<FitPoint>& points, int64_t parts,
                                            Precision precision);
 
+/// The fastest way to compute a batch of this size, in the precision that comes first in `points` with it.
+/// None if no point has this size.
+std::optional<FitPoint> fastest_way(const std::vector<FitPoint>& points, int64_t batch_size);
+
+/// The fastest way to compute the advised batch in another precision; none if that is not faster.
+std::optional<FitPoint> faster_precision(const FitPoint& advised, const std::vector<FitPoint>& points);
+
 /// How the speed of batches that are computed as `advised` changes with their size.
 struct FitSpeeds {
   int64_t alike_from = 0;      // batches from this size up to the advised one are about as fast as that

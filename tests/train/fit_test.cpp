@@ -193,5 +193,25 @@ TEST(LargestFastBatch, HasReasonsThatAreTrueOfAllBatches) {
   EXPECT_TRUE(speeds_around(*best, points).larger_slower);
 }
 
+// Which of two precisions is faster by a little is chance, and may not decide what numbers a model gets.
+TEST(FitAdvice, KeepsThePrecisionThatComesFirst) {
+  std::vector<FitPoint> points = cases_of({{8, 100}, {16, 90}});
+  const auto add = [&](const std::vector<FitPoint>& more) {
+    points.insert(points.end(), more.begin(), more.end());
+  };
+  add(cases_of({{16, 95}}, {.parts = 2}));
+  add(cases_of({{16, 97}, {32, 300}}, {.precision = Precision::bf16}));
+  const auto way = fastest_way(points, 16);
+  ASSERT_TRUE(way);
+  EXPECT_EQ(way->of, (FitCase{.batch_size = 16, .parts = 2}));
+  EXPECT_FALSE(faster_precision(*way, points)) << "2 % faster";
+  EXPECT_EQ(fastest_way(points, 32)->of.precision, Precision::bf16) << "it does not fit in f32";
+  EXPECT_FALSE(fastest_way(points, 64));
+  add(cases_of({{16, 190}}, {.again = true, .precision = Precision::bf16}));
+  const auto faster = faster_precision(*way, points);
+  ASSERT_TRUE(faster);
+  EXPECT_EQ(faster->of, (FitCase{.batch_size = 16, .again = true, .precision = Precision::bf16}));
+}
+
 }  // namespace
 }  // namespace athanor
