@@ -17,16 +17,16 @@ namespace athanor {
 inline constexpr uint64_t most_pixels = uint64_t{1} << 27;  // 134 million
 
 /// The image in a PNG, JPEG or WebP file, told apart by content: u8 [height, width, channels], 1 channel
-/// for grey, 3 for red, green, blue (always in WebP). Palettes are looked up, 16-bit samples scaled to 8,
-/// transparency is dropped; gamma, colour profile and EXIF orientation are not applied (as in Pillow's
-/// convert("L") and convert("RGB")).
+/// for grey, 3 for red, green, blue (always in WebP). Palettes are looked up, CMYK is converted, 16-bit
+/// samples scaled to 8, transparency is dropped; gamma, colour profile and EXIF orientation are not applied
+/// (as in Pillow's convert("L") and convert("RGB")).
 ///
 /// A JPEG of more than most_pixels is read at a half, a quarter or an eighth of its width and height; so is
 /// one whose sides stay at least `least_side` long (0: never), which is faster. A PNG or WebP, or a JPEG in
 /// several scans (progressive), of more than most_pixels is an Error(value).
 ///
 /// Throws Error(io) when it cannot be read, Error(value) when it is longer than 512 MiB, Error(format) when
-/// it is none of these, truncated, corrupt, a JPEG in CMYK or with arithmetic coding, or an animated WebP.
+/// it is none of these, truncated, corrupt, a JPEG with arithmetic coding, or an animated WebP.
 HostArray read_image(const std::filesystem::path& path, int64_t least_side = 0);
 
 /// The same from memory; `name` stands for the file in errors. Memory is allocated in proportion to the data:

@@ -9,6 +9,8 @@
 #include <jerror.h>  // after jpeglib.h
 // clang-format on
 
+#include <vector>
+
 #include "athanor/formats/bytes.h"
 #include "athanor/formats/image.h"
 #include "athanor/formats/image_codecs.h"
@@ -80,14 +82,31 @@ bool start(JpegDecoder& decoder, J_COLOR_SPACE output, unsigned shrink) {
   return true;
 }
 
-bool read_jpeg_pixels(JpegDecoder& decoder, JSAMPLE* pixels, size_t stride) {
+/// 255 - cyan, magenta, yellow and black, which is how Adobe's programs store them and how Pillow reads them
+/// whoever wrote the file, to red, green and blue by the formula of Pillow's convert("RGB").
+void inks_to_rgb(const JSAMPLE* inks, JSAMPLE* rgb, size_t width) {
+  for (size_t x = 0; x < width; ++x, inks += 4, rgb += 3)
+    for (int c = 0; c < 3; ++c) {
+      const unsigned product = (255U - inks[c]) * inks[3] + 128;  // product / 255, rounded, is:
+      rgb[c] = static_cast<JSAMPLE>(inks[3] - (((product >> 8) + product) >> 8));
+    }
+}
+
+/// `inks`: room for a row of the four colours of print; nullptr if the image has others.
+bool read_jpeg_pixels(JpegDecoder& decoder, JSAMPLE* pixels, size_t stride, JSAMPLE* inks) {
   if (setjmp(decoder.after_error) != 0) return false;
   while (decoder.jpeg.output_scanline < decoder.jpeg.output_height) {
     JSAMPROW row = pixels + decoder.jpeg.output_scanline * stride;
-    jpeg_read_scanlines(&decoder.jpeg, &row, 1);
+    jpeg_read_scanlines(&decoder.jpeg, inks == nullptr ? &row : &inks, 1);
+    if (inks != nullptr) inks_to_rgb(inks, row, decoder.jpeg.output_width);
   }
   jpeg_finish_decompress(&decoder.jpeg);
   return true;
+}
+
+/// CMYK as it is, or with three of the inks as YCbCr.
+bool is_of_inks(const JpegDecoder& decoder) {
+  return decoder.jpeg.jpeg_color_space == JCS_CMYK || decoder.jpeg.jpeg_color_space == JCS_YCCK;
 }
 
 /// Throws for unsupported files, and if the data is too short for the image: Huffman coding takes at least a
@@ -97,8 +116,8 @@ void check_supported(const JpegDecoder& decoder, Bytes data, const std::string& 
   if (jpeg.arith_code)
     throw format_error("arithmetic coding is not supported", name, "frame header", "Save it as a usual JPEG");
   if (jpeg.jpeg_color_space != JCS_GRAYSCALE && jpeg.jpeg_color_space != JCS_YCbCr &&
-      jpeg.jpeg_color_space != JCS_RGB)
-    throw format_error(fmt::format("{} components that are not grey or RGB", jpeg.num_components), name,
+      jpeg.jpeg_color_space != JCS_RGB && !is_of_inks(decoder))
+    throw format_error(fmt::format("{} components that are not grey, RGB or CMYK", jpeg.num_components), name,
                        "frame header", "Convert the image to RGB");
   if (uint64_t{jpeg.image_width} * jpeg.image_height / 512 > data.size())
     throw format_error(fmt::format("an image of {} x {} pixels is declared, more than {} bytes can hold",
@@ -144,12 +163,15 @@ HostArray parse_jpeg(Bytes data, const std::string& name, int64_t least_side) {
   JpegDecoder decoder;
   check_jpeg(read_header(decoder, data), decoder, data, name);
   check_supported(decoder, data, name);
-  const bool grey = is_grey(decoder);
+  const bool grey = is_grey(decoder), of_inks = is_of_inks(decoder);
   const unsigned shrink = shrink_to_fit(decoder, name, least_side);
-  check_jpeg(start(decoder, grey ? JCS_GRAYSCALE : JCS_RGB, shrink), decoder, data, name);
+  const J_COLOR_SPACE output = grey ? JCS_GRAYSCALE : of_inks ? JCS_CMYK : JCS_RGB;
+  check_jpeg(start(decoder, output, shrink), decoder, data, name);
   HostArray picture(DType::u8, {decoder.jpeg.output_height, decoder.jpeg.output_width, grey ? 1 : 3});
   const size_t stride = size_t{decoder.jpeg.output_width} * (grey ? 1 : 3);
-  check_jpeg(read_jpeg_pixels(decoder, picture.as<uint8_t>().data(), stride), decoder, data, name);
+  std::vector<JSAMPLE> inks(of_inks ? size_t{4} * decoder.jpeg.output_width : 0);
+  check_jpeg(read_jpeg_pixels(decoder, picture.as<uint8_t>().data(), stride, of_inks ? inks.data() : nullptr),
+             decoder, data, name);
   return picture;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "tests/formats/corpus.h"
@@ -51,9 +52,44 @@ TEST(Image, ReadsJpeg) {
   EXPECT_NEAR(grey.as<uint8_t>()[255], 0.299 * 240 + 0.587 * 240 + 0.114 * 128, 5);
 }
 
+// cmyk.jpg is Pillow's, ycck.jpg libjpeg's; the PNGs are what Pillow 13 made of them: convert("RGB").
+TEST(Image, ReadsTheColoursOfPrint) {
+  for (const char* name : {"cmyk", "ycck"}) {
+    const std::string jpeg = std::string("image/") + name + ".jpg";
+    expect_picture(std::string(name) + ".jpg", {16, 16, 3},
+                   to_doubles(read_image(corpus_path(std::string("image/") + name + "_rgb.png"))));
+    EXPECT_EQ(read_image_extents(corpus_path(jpeg)), (ImageExtents{16, 16, 3}));
+    EXPECT_EQ(read_image(corpus_path(jpeg), 8).shape, (Shape{8, 8, 3}));
+  }
+  // Pillow takes the inks as inverted even if no Adobe program wrote the file.
+  auto jpeg = corpus_file("image/cmyk.jpg");
+  const HostArray marked = parse_image(jpeg, "f.jpg");
+  const auto adobe = std::ranges::adjacent_find(
+      jpeg, [](std::byte a, std::byte b) { return a == std::byte{0xff} && b == std::byte{0xee}; });
+  ASSERT_NE(adobe, jpeg.end());
+  jpeg.erase(adobe, adobe + 2 + std::to_integer<int>(adobe[3]));
+  EXPECT_EQ(to_doubles(parse_image(jpeg, "f.jpg")), to_doubles(marked));
+}
+
+// Pillow and torchvision's ImageFolder do not turn images either.
+TEST(Image, IsNotTurned) {
+  const HostArray plain = read_image(corpus_path("image/rgb.jpg"));
+  auto turned = corpus_file("image/rgb.jpg");
+  const std::string exif(
+      "\xff\xe1\0\x22"
+      "Exif\0\0"
+      "II*\0\x08\0\0\0"
+      "\1\0\x12\1\3\0\1\0\0\0\6\0\0\0"
+      "\0\0\0\0",
+      36);
+  const Bytes segment = bytes_of(exif);
+  turned.insert(turned.begin() + 2, segment.begin(), segment.end());
+  EXPECT_EQ(to_doubles(parse_image(turned, "f.jpg")), to_doubles(plain));
+}
+
 TEST(Image, EveryTruncationIsAnError) {
   for (const char* name : {"image/grey.png", "image/palette.png", "image/interlaced.png", "image/rgb.jpg",
-                           "image/grey.jpg", "image/progressive.jpg"}) {
+                           "image/grey.jpg", "image/progressive.jpg", "image/cmyk.jpg", "image/ycck.jpg"}) {
     const auto data = corpus_file(name);
     for (size_t length = 0; length < data.size(); ++length)
       expect_error(ErrorCode::format, {"cut.img"},
