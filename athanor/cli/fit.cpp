@@ -18,6 +18,7 @@
 #include "athanor/cli/commands.h"
 #include "athanor/cli/examine.h"
 #include "athanor/cli/fit_command.h"
+#include "athanor/cli/fit_least.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/terminal.h"
@@ -132,8 +133,14 @@ void look_at(Fitter& fitter, Precision precision, int64_t parts, int64_t asked, 
 /// each example than smaller ones. In the precision that was asked for (f32), or if nothing fits so, in the
 /// next.
 std::optional<FitPoint> advice(const FitOptions& options, const std::vector<FitPoint>& points) {
-  if (!options.batch_was_given)
-    return largest_fast_batch(points, options.step.config.accumulate, points.front().of.precision);
+  if (!options.batch_was_given) {
+    const Precision first = points.front().of.precision;
+    if (const auto fast = largest_fast_batch(points, options.step.config.accumulate, first)) return fast;
+    int64_t most = 0;  // no batch keeps all activations
+    for (const FitPoint& point : points)
+      if (point.of.precision == first) most = std::max(most, point.of.batch_size);
+    return fastest_way(points, most);
+  }
   return fastest_way(points, options.step.config.batch_size);
 }
 
@@ -245,10 +252,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
   for (const Precision precision : precisions)
     look_at(fitter, precision, config.accumulate, options.batch_was_given ? config.batch_size : 0, result);
   if (result.points.empty())
-    throw Error(ErrorCode::usage,
-                fmt::format("not even a batch of {} fits into {}", config.accumulate * fitter.least_batch(),
-                            format_bytes(static_cast<uint64_t>(limit))),
-                "--memory-limit", "Use a smaller model, or another device");
+    throw nothing_fits(planner, fitter.least_batch(), config, examples.spec, device, limit);
   result.advised = advice(options, result.points);
   const bool text = nn::is_language_model(config.model);
   const FitUnit unit = text ? FitUnit{"tokens", examples.spec.input[0]} : FitUnit{};
@@ -291,7 +295,11 @@ int fit(const FitOptions& options, bool precision_was_given) {
   say(fmt::format("{}; {}.", what, room));
   std::cout << '\n' << table_of(result.points, result.advised, unit, fitter.knows_times());
   if (!result.advised) {
-    std::cout << fmt::format("\nA batch of {} does not fit in any way.\n", config.batch_size);
+    const auto largest = std::ranges::max_element(result.points, {},
+                                                  [](const FitPoint& point) { return point.of.batch_size; });
+    std::cout << '\n';
+    say(fmt::format("A batch of {} does not fit in any way. The largest that fits has {}.", config.batch_size,
+                    largest->of.batch_size));
     return 1;
   }
   std::cout << fmt::format("\n* {}\n", train_command(options.step, examples.spec, *result.advised, limit));

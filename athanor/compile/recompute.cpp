@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/compile/low_limit.h"
 #include "athanor/compile/reruns.h"
 
 namespace athanor {
@@ -214,22 +215,28 @@ Recomputation account_for(const Plan& before, const Plan& after, const Reruns& r
 
 [[noreturn]] void refuse(const Plan& plan, const CompileOptions& options, int64_t least_plan, bool again) {
   const int64_t least = least_plan + options.memory_beside;
-  // Rounded up, so that the limit given next is enough.
-  const int64_t unit = least < (int64_t{16} << 20) ? int64_t{1} << 10 : int64_t{1} << 20;
   std::string where;
   for (const Device device : limited_devices(plan))
     if (plan.planned_memory_bytes(device) > options.plan_limit() && device != Device{})
       where = fmt::format(" on {}", to_string(device));
-  throw Error(ErrorCode::usage,
-              fmt::format("the memory limit of {} is too low: this needs {}{}{}",
-                          format_bytes(static_cast<uint64_t>(options.memory_limit)),
-                          format_bytes(static_cast<uint64_t>(least)), where,
-                          again ? ", even with all computed again that can be" : ""),
-              "--memory-limit",
-              fmt::format("Give at least {}{}", (least + unit - 1) / unit, unit == 1 << 10 ? "KiB" : "MiB"));
+  throw LowMemoryLimit(fmt::format("the memory limit of {} is too low: this needs {}{}{}",
+                                   format_bytes(static_cast<uint64_t>(options.memory_limit)),
+                                   format_bytes(static_cast<uint64_t>(least)), where,
+                                   again ? ", even with all computed again that can be" : ""),
+                       least);
 }
 
 }  // namespace
+
+LowMemoryLimit::LowMemoryLimit(const std::string& problem, int64_t least)
+    : Error(ErrorCode::usage, problem, "--memory-limit", "Give at least " + limit_from(least)),
+      least_(least) {}
+
+std::string limit_from(int64_t least) {
+  const bool small = least < (int64_t{16} << 20);
+  const int64_t unit = int64_t{1} << (small ? 10 : 20);
+  return fmt::format("{}{}", (least + unit - 1) / unit, small ? "KiB" : "MiB");
+}
 
 Plan recompute(Plan plan, const CompileOptions& options) {
   const int64_t limit = options.plan_limit();

@@ -6,6 +6,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/compile/low_limit.h"
 #include "athanor/compile/options.h"
 #include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
@@ -35,6 +36,15 @@ std::shared_ptr<const Plan> StepPlanner::plan(const FitCase& of, int64_t limit) 
   auto plan = learner_.plan_of_a_step(of.batch_size, of.parts);
   clear_plan_cache();  // its forty plans would hold half a gigabyte of addresses for kernels
   return plan;
+}
+
+int64_t StepPlanner::least_bytes(FitCase of) {
+  of.again = true;
+  try {
+    return bytes(*plan(of, 1), of);
+  } catch (const LowMemoryLimit& error) {
+    return error.least();
+  }
 }
 
 int64_t StepPlanner::beside(const FitCase& of) const {

@@ -39,6 +39,8 @@ class StepPlanner {
   /// The plan of the step, or of its last part. `limit`: the memory limit for recomputing. Throws
   /// Error(usage) if the step does not fit.
   std::shared_ptr<const Plan> plan(const FitCase& of, int64_t limit);
+  /// A memory limit that is enough, and near the least, with all computed again that can be.
+  int64_t least_bytes(FitCase of);
   /// The bytes of device memory of a run: this plan of the step, and the batches that wait.
   int64_t bytes(const Plan& plan, const FitCase& of) const;
   /// Runs a step on zeros, with the memory of a run: on a GPU the next batch is there. Returns its seconds.

@@ -204,6 +204,34 @@ TEST_F(StepOptions, FieldsOfAPlanAreDocumented) {
   for (const json& value : plan["values"]) expect_documented(value, tables[2]);
 }
 
+TEST_F(StepOptions, FitSaysHowMuchIsNeededAndWhatHelps) {
+  const Words words{"fit",      "--model", "gpt2-nano", "--context", "32",          "--batch-size", "701",
+                    "--device", "cpu",     "--threads", "1",         "--precision", "f32"};
+  const auto with_limit = [&](const std::string& limit) {
+    Words all = words;
+    all.insert(all.end(), {"--memory-limit", limit});
+    return run(all);
+  };
+  const testing::Outcome low = with_limit("1MiB");
+  EXPECT_EQ(low.exit_code, 2);
+  EXPECT_THAT(low.err, HasSubstr("not even a batch of 1 fits into 1.00 MiB: it needs "));
+  EXPECT_THAT(low.err, HasSubstr("--lora 8 ("));
+  EXPECT_THAT(low.err, HasSubstr("a smaller model"));
+  EXPECT_EQ(low.err.find("--offload"), std::string::npos) << "the CPU's state is in host memory already";
+  const std::string give = "Give at least ";
+  const size_t begin = low.err.find(give);
+  ASSERT_NE(begin, std::string::npos) << low.err;
+  const std::string least =
+      low.err.substr(begin + give.size(), low.err.find('.', begin) - begin - give.size());
+  const testing::Outcome enough = with_limit(least);
+  EXPECT_EQ(enough.exit_code, 1) << enough.err;
+  EXPECT_THAT(enough.out, HasSubstr("A batch of 701 does not fit in any way. The largest that fits has "));
+  const testing::Outcome any = run({"fit", "--model", "gpt2-nano", "--context", "32", "--device", "cpu",
+                                    "--threads", "1", "--precision", "f32", "--memory-limit", least});
+  EXPECT_EQ(any.exit_code, 0) << any.out << any.err;
+  EXPECT_THAT(any.out, HasSubstr("\n* athanor train --model gpt2-nano"));
+}
+
 TEST_F(StepOptions, FitMeasuresWhatItPlans) {
   const testing::Outcome outcome =
       run({"fit", "--model", "cnn", "--device", "cpu", "--threads", "1", "--batch-size", "2048",

@@ -213,5 +213,15 @@ TEST(FitAdvice, KeepsThePrecisionThatComesFirst) {
   EXPECT_EQ(faster->of, (FitCase{.batch_size = 16, .again = true, .precision = Precision::bf16}));
 }
 
+TEST_F(Fit, TheLeastMemoryIsALimitThatIsEnough) {
+  StepPlanner resnet = planner();
+  const FitCase of{.batch_size = 8};
+  const int64_t least = resnet.least_bytes(of);
+  Fitter enough(resnet, least, {.runs = false}), low(resnet, least * 3 / 4, {.runs = false});
+  EXPECT_TRUE(enough.look({.batch_size = 8, .again = true}));
+  EXPECT_FALSE(low.look({.batch_size = 8, .again = true}));
+  EXPECT_LT(least, resnet.bytes(*resnet.plan(of, 0), of));
+}
+
 }  // namespace
 }  // namespace athanor
