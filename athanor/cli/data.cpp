@@ -214,7 +214,7 @@ void print_text(const OpenedData& data, const DataCommandOptions& options) {
   std::cout << fmt::format("examples {} for training, {} for testing, {} {}\n", grouped(data.train->size()),
                            grouped(data.test->size()), spec.classes,
                            spec.pixels            ? "classes of pixels"
-                           : spec.targets.empty() ? "classes"
+                           : spec.targets.empty() ? (spec.classes == 1 ? "class" : "classes")
                            : spec.classes == 1    ? "number to predict"
                                                   : "numbers to predict");
   if (spec.columns.empty())

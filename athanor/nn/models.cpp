@@ -169,13 +169,13 @@ std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_s
   };
   if (entry.smallest == 0) {
     if (input_shape.rank() == 1 && input_shape.size() > 0) return make();
-    throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
-                "It takes tokens [T]");
+    throw Error(ErrorCode::shape, fmt::format("{} takes no inputs of shape {}", name, to_string(input_shape)),
+                {}, "It takes tokens [T]");
   }
   if (input_shape.rank() != 3 || input_shape.size() == 0 || input_shape[1] < entry.smallest ||
       input_shape[2] < entry.smallest)
     throw Error(
-        ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
+        ErrorCode::shape, fmt::format("{} takes no inputs of shape {}", name, to_string(input_shape)), {},
         fmt::format("It takes images [C, H, W] of at least {0} x {0} pixels; for a table or smaller images "
                     "take mlp (--model mlp)",
                     entry.smallest));

@@ -73,7 +73,7 @@ class ViTEncoder : public Module {
 
 const Shape& checked_vit(const Shape& input, const ViTOptions& o) {
   if (input.rank() != 3 || input[1] < o.patch || input[2] < o.patch)
-    throw Error(ErrorCode::shape, fmt::format("a ViT for inputs {}", to_string(input)), {},
+    throw Error(ErrorCode::shape, fmt::format("a ViT takes no inputs of shape {}", to_string(input)), {},
                 fmt::format("It takes images [C, H, W] of at least {0} x {0} pixels", o.patch));
   return input;
 }

@@ -262,7 +262,9 @@ std::string options_of(const RunInfo& run) {
   const json defaults = to_json(default_config(run.config->model, run.config->task)),
              options = to_json(*run.config);
   for (const auto& [name, value] : options.items()) {
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string text = value.is_string() ? value.get<std::string>()
+                             : value.is_null() ? fmt::format("{:g}", run.config->learning_rate())  // of lr
+                                               : value.dump();
     rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_xml(name),
                         value == defaults[name] ? escape_xml(text) : "<b>" + escape_xml(text) + "</b>");
   }

@@ -67,6 +67,13 @@ TEST_F(Data, ShowsWhatIsInAFolderOfPictures) {
   EXPECT_EQ(read_image(folder_ / "sheet.png").shape, (Shape{200, 792, 3}));
 }
 
+TEST_F(Data, CountsOneClass) {
+  write_file_atomically(folder_ / "t.csv", "a,label\n1,0\n2,0\n3,0\n4,0\n5,0\n6,0\n");
+  const Outcome shown = run({"data", "t.csv"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr(" for testing, 1 class\n"));
+}
+
 TEST_F(Data, ShowsWhatIsInAText) {
   put("t.txt", {});
   write_file_atomically(folder_ / "t.txt", {bytes_of(std::string("abab\ncaf\xc3\xa9 \x1b[1m"))});

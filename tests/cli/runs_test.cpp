@@ -137,9 +137,9 @@ TEST_F(RunsProgram, ReportsInOneFile) {
   ASSERT_EQ(reported.exit_code, 0) << reported.err;
   EXPECT_THAT(reported.out, HasSubstr("runs/a/report.html"));
   const std::string html = text("runs/a/report.html");
-  for (const char* part :
-       {"mlp on data", "finished", "Curves", "Classes", "Examples that are right", "A training step",
-        "batch_size</td><td><b>8</b>", "data:image/png;base64,iVBOR", "prefers-color-scheme: dark"})
+  for (const char* part : {"mlp on data", "finished", "Curves", "Classes", "Examples that are right",
+                           "A training step", "batch_size</td><td><b>8</b>", "<td>lr</td><td>0.1<",
+                           "data:image/png;base64,iVBOR", "prefers-color-scheme: dark"})
     EXPECT_THAT(html, HasSubstr(part));
   // The page is self-contained: everything that it loads is inside.
   for (const char* attribute : {"src=\"", "href=\""})

@@ -144,6 +144,9 @@ TEST_F(StepOptions, WhatIsNoPartOfAStepIsRefused) {
   }
   EXPECT_THAT(run({"explain", "--data", "fashion-mnist", "--model", "gpt2-nano"}).err,
               HasSubstr("text file"));
+  write_file_atomically(folder_ / "table.csv", "a,b,label\n1,2,0\n3,4,1\n5,6,0\n");
+  EXPECT_THAT(run({"fit", "--model", "resnet18", "--data", "table.csv", "--device", "cpu"}).err,
+              HasSubstr("resnet18 takes no inputs of shape [1, 1, 2]"));
 }
 
 TEST_F(StepOptions, FitChecksAndDrawsWhatItAdvises) {
