@@ -141,13 +141,14 @@ struct LateDevice {
   HostDriver* host;
   gpu::GpuDevice* gpu;
 };
+LateDevice new_late_device(uint8_t index) {
+  auto driver = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90", Device{max_providers - 1, index});
+  HostDriver* const host = driver.get();
+  host->late = true;
+  return {host, new gpu::GpuDevice(std::move(driver))};
+}
 LateDevice late_device() {
-  static const LateDevice device = [] {
-    auto driver = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90", Device{max_providers - 1, 0});
-    HostDriver* const host = driver.get();
-    host->late = true;
-    return LateDevice{host, new gpu::GpuDevice(std::move(driver))};
-  }();
+  static const LateDevice device = new_late_device(0);
   return device;
 }
 
@@ -176,6 +177,30 @@ TEST(GpuLandings, AreWhatCopiesToTheHostOfADiscreteDeviceAre) {
   std::memset(target->address(), 0, want.size());
   device.copies_out().copy({target.get(), 0}, {source.get(), 0}, 1000);
   EXPECT_EQ(std::memcmp(target->address(), want.data(), 1000), 0);
+}
+
+// A queue of one device may wait for copies of another.
+TEST(GpuLandings, AreCountedForEachDevice) {
+  gpu::GpuDevice& device = *late_device().gpu;
+  static const LateDevice other = new_late_device(1);
+  other.host->reaches_others = true;
+  const std::vector<uint8_t> want = noise(2 * piece, 8);
+  const auto source = stored(device, want.data(), want.size());
+  const auto receive = [&] {
+    const auto target = allocate(Device{}, want.size());
+    std::memset(target->address(), 0, want.size());
+    device.landings.receive(target, device.copies_out().place_of({source.get(), 0}));
+    return target;
+  };
+  receive()->ready()->wait();
+  const int waits = other.host->waits;
+  other.gpu->copies_in().wait(device.copies_out().record());
+  EXPECT_EQ(other.host->waits, waits + 1) << "the other device waits, and not the host";
+  other.gpu->copies_in().finish();  // the other device has no pieces
+  const auto target = receive();
+  other.gpu->copies_in().wait(device.copies_out().record());
+  other.gpu->copies_in().finish();
+  EXPECT_TRUE(holds(*target, want));
 }
 
 TEST(GpuLandings, SmallCopiesToADiscreteDeviceAreNotWaitedForEither) {

@@ -72,6 +72,10 @@ class HostDriver final : public gpu::Driver {
     return held_;
   }
 
+  /// Whether it reaches the memory and marks of all others.
+  bool reaches_others = false;
+  bool reaches(const Driver&) const override { return reaches_others; }
+
   void open() override {}
   gpu::Memory allocate(size_t bytes, std::string& why) override {
     const std::scoped_lock lock(mutex_);

@@ -284,9 +284,11 @@ void GpuQueue::wait(const std::shared_ptr<Event>& event) {
 
 void GpuQueue::wait(const GpuEvent& event) {
   GpuDevice& other = event.queue().gpu();
-  // Pieces are numbered for each device.
-  if (&other != &device_ && event.landings() > other.landings.landed()) return event.await();
+  // Pieces are numbered for each device: those of another one are moved before this queue goes on.
+  const bool own = &other == &device_;
+  if (!own && event.landings() > other.landings.landed()) return event.await();
   driver_.wait(stream_, event.mark());
+  if (!own) return;
   uint64_t follows = follows_;
   while (follows < event.landings() && !follows_.compare_exchange_weak(follows, event.landings())) {
   }
