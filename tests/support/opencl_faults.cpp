@@ -3,8 +3,8 @@
 //   alloc:BYTES   buffers cannot take more than BYTES in all
 //   buffer:CODE   buffers of 1 MiB or more are refused with this error
 //   build         nothing compiles
-//   behind        building with the lowest priority, as background threads and their processes do, adds a line
-//                 to the file $ATHANOR_FAULT_NOTES and never returns
+//   behind        building with the lowest priority, as background threads and their processes do, adds
+//                 a line to the file $ATHANOR_FAULT_NOTES and never returns
 //   lost:N        the device is lost after N launches
 //   units:N       CL_DEVICE_MAX_COMPUTE_UNITS is N
 //   say:WHAT=N    this query of a device (a number in cl.h, 0x4043) returns N, in as many bytes as asked for
