@@ -7,29 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "athanor/backends/gpu/device.h"
 #include "athanor/backends/gpu/storage.h"
 #include "athanor/backends/gpu/wait_limit.h"
 #include "athanor/kernels/trace.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/host_driver.h"
+#include "tests/support/hanging_device.h"
 
 namespace athanor::testing {
 namespace {
 
-class GpuHang : public ::testing::Test {
+class GpuHang : public HangingDeviceTest {
  protected:
-  void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");  // a thread watches the limit, and fork copies no threads
-    setenv("ATHANOR_WAIT_LIMIT", "0.3", 1);
-    auto made = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90");
-    driver = made.get();
-    // As in the program, devices are never destroyed.
-    static auto& all = *new std::vector<std::unique_ptr<gpu::GpuDevice>>;
-    device = all.emplace_back(std::make_unique<gpu::GpuDevice>(std::move(made))).get();
-  }
-  void TearDown() override { unsetenv("ATHANOR_WAIT_LIMIT"); }
-
   void launch(int times) {
     for (int i = 0; i < times; ++i)
       device->kernels().give(
@@ -37,8 +24,6 @@ class GpuHang : public ::testing::Test {
   }
 
   TestSite site{"plan step 3 (conv2d in layer1)"};
-  HostDriver* driver = nullptr;
-  gpu::GpuDevice* device = nullptr;
 };
 
 // Any number of seconds may be in place of the measured one.
