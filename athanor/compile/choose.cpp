@@ -34,7 +34,9 @@ class KernelChooser {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       tell_wait("choosing kernels", fmt::format("step {} of {}", ++number, plan_.steps.size()));
       PlanStep& step = plan_.steps[s];
-      if (step.kind != PlanStep::Kind::launch || step.kernel.kernel) continue;
+      if (step.kind != PlanStep::Kind::launch) continue;
+      if (step.spares_scratch) adopt(s);
+      if (step.kernel.kernel) continue;
       fresh_.push_back(s);
       step.loops.empty() ? choose_for_op(s) : choose_for_loops(step);
     }
@@ -73,6 +75,18 @@ class KernelChooser {
     } catch (const Error& error) {
       throw named(step, error);
     }
+  }
+
+  // Takes a kernel that was chosen for its little scratch memory.
+  void adopt(size_t s) {
+    const PlanStep& step = plan_.steps[s];
+    const std::string key = problem_key(step.device, *step.request);
+    const auto [known, fresh] = decided_.emplace(key, decisions_.size());
+    if (!fresh) return decisions_[known->second].steps.push_back(s);
+    auto candidates = backend_of(step.device).candidates(step.device.index, *step.request);
+    Choice choice{place_of(candidates, step.kernel.name), step.why, step.measured, step.left_out};
+    if (!options_.only_plans) take_spared(step.device, *step.request, candidates, choice);
+    decisions_.push_back({{s}, std::move(candidates), std::move(choice)});
   }
 
   static void choose_for_loops(PlanStep& step) {

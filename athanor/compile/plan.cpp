@@ -7,6 +7,8 @@
 #include <map>
 
 #include "athanor/base/clock.h"
+#include "athanor/compile/spare_scratch.h"
+#include "athanor/compile/step_times.h"
 #include "athanor/compile/views.h"
 
 namespace athanor {
@@ -141,6 +143,34 @@ static Plan with_kernels(Plan plan, const CompileOptions& options) {
   return plan;
 }
 
+// Whether each kernel that was taken for its little scratch memory was timed, and the plan takes less time
+// than the other.
+static bool is_faster(const Plan& spared, const Plan& other) {
+  StepTimes times;
+  const bool timed = std::ranges::all_of(
+      spared.steps, [](const PlanStep& step) { return !step.spares_scratch || StepTimes::timed(step); });
+  return timed && times.seconds(spared) < times.seconds(other);
+}
+
+// Recomputes values so that the plan fits the memory limit. If that is not enough or takes long, kernels need
+// less scratch memory too.
+static Plan within_limit(Plan plan, const CompileOptions& options) {
+  const bool fits = fits_limit(plan, options);
+  auto fitting = recompute(plan, options);
+  if (fits) return std::move(*fitting);
+  SparedScratch spared(plan);
+  if (!spared.any()) return fitting ? std::move(*fitting) : recompute_most(plan, options);
+  place_values(plan, options);
+  auto other = recompute(plan, options);
+  if (!other && fitting) return std::move(*fitting);
+  if (!other) other = recompute_most(plan, options);
+  spared.give_back(*other, [&](Plan placed) {
+    place_values(placed, options);
+    return fits_limit(placed, options);
+  });
+  return fitting && !is_faster(*other, *fitting) ? std::move(*fitting) : std::move(*other);
+}
+
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
   const auto start = Clock::now();
   Graph graph = lower(autocast(source), options);
@@ -154,7 +184,7 @@ Plan compile(const Graph& source, const std::vector<bool>& donated, const Compil
     apart.disabled |= 1U << static_cast<int>(Pass::join);
     plan = with_kernels(schedule(graph, donated, apart), options);
   }
-  plan = with_kernels(recompute(std::move(plan), options), options);
+  plan = with_kernels(within_limit(std::move(plan), options), options);
   order_queues(plan);
   plan.compile_seconds = seconds_since(start);
   return plan;

@@ -78,7 +78,8 @@ struct PlanStep {
   bool again = false;  // computes what an earlier step has computed (recompute)
   // Filled in when kernels are chosen:
   Candidate kernel;
-  std::string why;                                       // "fastest of 3", "only one", ...
+  std::string why;              // "fastest of 3", "only one", ...
+  bool spares_scratch = false;  // the kernel is not the fastest, but needs less scratch memory
   std::vector<std::pair<std::string, double>> measured;  // candidates and their seconds
   std::vector<LeftOut> left_out;  // candidates that cannot run or are wrong, and what libraries do not offer
   int64_t scratch_offset = -1;
@@ -159,9 +160,12 @@ void choose_kernels(Plan& plan, const CompileOptions& options);
 /// nn::checkpoint except its results, and with a memory limit as many more as the plan needs to fit, at the
 /// least cost by measured or predicted times. The same kernels run again, so results stay the same, bit for
 /// bit. Results of sums and other reductions are small and always kept. Kernels must be chosen before; loops
-/// that run again in part need kernels afterwards. Throws Error(usage) with the lowest possible limit if the
-/// plan cannot fit.
-Plan recompute(Plan plan, const CompileOptions& options);
+/// that run again in part need kernels afterwards. Returns nothing if it finds no way to fit the plan.
+std::optional<Plan> recompute(const Plan& plan, const CompileOptions& options);
+/// The same, with the least memory that can be. Throws Error(usage) with that limit if it is still too much.
+Plan recompute_most(const Plan& plan, const CompileOptions& options);
+/// Whether the plan fits options.plan_limit() on every device that it applies to. Without a limit it fits.
+bool fits_limit(const Plan& plan, const CompileOptions& options);
 /// Gives every temporary, and every step's scratch memory, an offset in its device's arena.
 void place_values(Plan& plan, const CompileOptions& options);
 /// The step at which the most bytes of temporaries and scratch memory of the device are in use. For a plan

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "athanor/base/error.h"
@@ -40,7 +41,8 @@ int64_t arena_of(const Plan& plan, Device device) {
 }
 
 /// Chooses the values to compute again, one at a time: each time the value that saves most excess memory per
-/// second of recomputation.
+/// second of recomputation. If that search finds no selection, seconds count less, and in the end not at all:
+/// whether a plan fits should not depend on how long kernels took when they were timed.
 class Chooser {
  public:
   Chooser(const Plan& plan, const CompileOptions& options)
@@ -55,22 +57,11 @@ class Chooser {
     return plan;
   }
 
-  /// A selection with which the plan fits the limit; nullopt if this search finds none.
+  /// A selection with which the plan fits the limit; nullopt if no search finds one.
   std::optional<Selection> fit(int64_t limit) const {
-    Selection selection = by_hand_;
-    for (const Device device : limited_devices(plan_)) {
-      // The arena is a little larger than the most bytes alive at one time, so the target is lowered by the
-      // difference and tried again.
-      int64_t target = limit - (plan_.planned_memory_bytes(device) - arena_of(plan_, device));
-      constexpr int attempts = 8;
-      for (int attempt = 0;; ++attempt) {
-        if (attempt == attempts || target < 0 || !lower(selection, device, target)) return std::nullopt;
-        const int64_t over = placed(selection).planned_memory_bytes(device) - limit;
-        if (over <= 0) break;
-        target -= over;
-      }
-    }
-    return fits(placed(selection), limit) ? std::optional(selection) : std::nullopt;
+    for (const double weight : {1.0, 0.5, 0.0})
+      if (auto selection = fit(limit, weight)) return selection;
+    return std::nullopt;
   }
 
   /// The selection without the values that the placed plan has room to keep. Values that take longest to
@@ -113,10 +104,29 @@ class Chooser {
  private:
   struct Option {
     int value;
-    double worth;  // excess bytes saved per second of recomputation, when last computed
+    double worth;  // excess bytes saved per second of recomputation, weighted, when last computed
   };
 
-  bool lower(Selection& selection, Device device, int64_t target) const {
+  /// `weight`: the power of seconds in the worth of a value.
+  std::optional<Selection> fit(int64_t limit, double weight) const {
+    Selection selection = by_hand_;
+    for (const Device device : limited_devices(plan_)) {
+      // The arena is a little larger than the most bytes alive at one time, so the target is lowered by the
+      // difference and tried again.
+      int64_t target = limit - (plan_.planned_memory_bytes(device) - arena_of(plan_, device));
+      constexpr int attempts = 8;
+      for (int attempt = 0;; ++attempt) {
+        if (attempt == attempts || target < 0 || !lower(selection, device, target, weight))
+          return std::nullopt;
+        const int64_t over = placed(selection).planned_memory_bytes(device) - limit;
+        if (over <= 0) break;
+        target -= over;
+      }
+    }
+    return fits(placed(selection), limit) ? std::optional(selection) : std::nullopt;
+  }
+
+  bool lower(Selection& selection, Device device, int64_t target, double weight) const {
     Reruns::Outcome now = reruns_.outcome(selection, device);
     int64_t excess = now.excess(target);
     if (excess == 0) return true;
@@ -125,7 +135,8 @@ class Chooser {
       const Reruns::Outcome then = reruns_.outcome(reruns_.with(selection, v), device);
       const int64_t gain = then.possible ? excess - then.excess(target) : 0;
       constexpr double least_seconds = 1e-9;
-      return gain <= 0 ? 0 : static_cast<double>(gain) / std::max(least_seconds, then.seconds - now.seconds);
+      const double seconds = std::max(least_seconds, then.seconds - now.seconds);
+      return gain <= 0 ? 0 : static_cast<double>(gain) / std::pow(seconds, weight);
     };
     const auto file = [&](int v) {
       const double worth = look(v);
@@ -238,31 +249,35 @@ std::string limit_from(int64_t least) {
   return fmt::format("{}{}", (least + unit - 1) / unit, small ? "KiB" : "MiB");
 }
 
-Plan recompute(Plan plan, const CompileOptions& options) {
-  const int64_t limit = options.plan_limit();
-  const bool by_hand = std::ranges::any_of(
-      plan.values, [](const PlanValue& v) { return v.segment.number != 0 && !v.segment.result; });
-  const bool too_large = limit > 0 && !fits(plan, limit);
-  if (!by_hand && !too_large) return plan;
-  if (!options.enabled(Pass::recompute)) {
-    if (too_large) refuse(plan, options, most_on_a_device(plan), false);
-    return plan;
-  }
-  const Chooser chooser(plan, options);
-  Selection selection = chooser.by_hand();
-  if (too_large) {
-    if (auto fitting = chooser.fit(limit)) {
-      selection = std::move(*fitting);
-    } else {
-      Chooser::Least least = chooser.least();
-      if (least.bytes > limit) refuse(plan, options, least.bytes, true);
-      selection = std::move(least.selection);
-    }
-    selection = chooser.trimmed(std::move(selection), limit);
-  }
+bool fits_limit(const Plan& plan, const CompileOptions& options) {
+  return options.plan_limit() <= 0 || fits(plan, options.plan_limit());
+}
+
+static Plan with_selection(const Plan& plan, const Chooser& chooser, const Selection& selection) {
   Plan result = chooser.placed(selection);
   result.recomputed = account_for(plan, result, chooser.reruns());
   return result;
+}
+
+std::optional<Plan> recompute(const Plan& plan, const CompileOptions& options) {
+  const bool by_hand = std::ranges::any_of(
+      plan.values, [](const PlanValue& v) { return v.segment.number != 0 && !v.segment.result; });
+  const bool small = fits_limit(plan, options);
+  if (small && !by_hand) return plan;
+  if (!options.enabled(Pass::recompute)) return small ? std::optional(plan) : std::nullopt;
+  const Chooser chooser(plan, options);
+  if (small) return with_selection(plan, chooser, chooser.by_hand());
+  const auto fitting = chooser.fit(options.plan_limit());
+  if (!fitting) return std::nullopt;
+  return with_selection(plan, chooser, chooser.trimmed(*fitting, options.plan_limit()));
+}
+
+Plan recompute_most(const Plan& plan, const CompileOptions& options) {
+  if (!options.enabled(Pass::recompute)) refuse(plan, options, most_on_a_device(plan), false);
+  const Chooser chooser(plan, options);
+  const Chooser::Least least = chooser.least();
+  if (least.bytes > options.plan_limit()) refuse(plan, options, least.bytes, true);
+  return with_selection(plan, chooser, chooser.trimmed(least.selection, options.plan_limit()));
 }
 
 }  // namespace athanor

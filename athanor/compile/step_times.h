@@ -17,12 +17,13 @@ class StepTimes {
   double seconds(const Plan& plan, double factor = 1) const;
   /// Seconds of all steps as if none had been timed.
   double seconds_by_rates(const Plan& plan) const;
+  /// Seconds of the chosen kernel, if it was timed.
+  static std::optional<double> timed(const PlanStep& step);
   /// False if a step's device has no known rates, because nothing was timed on it. Seconds are then only
   /// proportional to the real ones.
   bool known() const { return known_; }
 
  private:
-  static std::optional<double> timed(const PlanStep& step);
   double by_rates(const PlanStep& step) const;
 
   mutable std::map<Device, std::pair<double, double>> rates_;  // FLOP/s and B/s

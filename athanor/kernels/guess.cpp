@@ -107,6 +107,8 @@ Choice guess(Device device, const KernelRequest& request, const std::vector<Cand
     choice.index = place;
     if (cache.is_restored(key))
       choice.why = "as earlier in the run";
+    else if (cache.is_spared(key))
+      choice.why = "little scratch memory, for the memory limit";
     else if (cache.is_guess(key))
       choice.why = "best guess";
     else if (winner->times.empty())
@@ -121,6 +123,14 @@ Choice guess(Device device, const KernelRequest& request, const std::vector<Cand
   choice.unchecked = needs_check(device, request, candidates[choice.index]);
   cache.take_guess(key, {.name = candidates[choice.index].name, .candidates = among});
   return choice;
+}
+
+void take_spared(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
+                 Choice& choice) {
+  const Candidate& spared = candidates[choice.index];
+  choice.unchecked = needs_check(device, request, spared);
+  TuningCache::instance().take_spared(problem_key(device, request),
+                                      {.name = spared.name, .candidates = fingerprint(candidates)});
 }
 
 void check_guess(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
@@ -150,7 +160,7 @@ bool is_open(Device device, const KernelRequest& request, const std::vector<Cand
       !fits_trial(device, request, candidates))
     return false;
   const std::string key = problem_key(device, request);
-  if (TuningCache::instance().has_timed(key)) return false;
+  if (TuningCache::instance().has_timed(key) || TuningCache::instance().is_spared(key)) return false;
   const auto winner = KernelCache::instance().find_winner(key);
   if (winner && winner->candidates == fingerprint(candidates) && !winner->times.empty() &&
       place_of(candidates, winner->name) < candidates.size())

@@ -32,6 +32,11 @@ bool is_worth_timing(Device device, const KernelRequest& request, const std::vec
 /// candidate. This process then keeps the choice until timing finds a faster one (runtime/tuning_session.h).
 Choice guess(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates);
 
+/// Takes the candidate with this index because it needs little scratch memory. The process keeps it, a resumed
+/// run takes it again, and it is not timed. Sets choice.unchecked.
+void take_spared(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
+                 Choice& choice);
+
 /// Runs an unchecked guess, as the tuner runs candidates (marked, under a watchdog), and compares the result
 /// with the host's. If it is wrong, the other candidates are tried in order until one is right. The right one
 /// is remembered. Throws Error(device) when none is.

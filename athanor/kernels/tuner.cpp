@@ -85,6 +85,7 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
     auto untimed = without_time(candidates, *winner);
     return {remembered,
             cache.is_restored(key)  ? "as earlier in the run"
+            : cache.is_spared(key)  ? "little scratch memory, for the memory limit"
             : winner->times.empty() ? "remembered from a problem that is alike"
                                     : remembered_as(candidates.size(), is_provisional(*winner)),
             std::move(winner->times), std::move(untimed)};

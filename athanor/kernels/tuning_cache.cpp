@@ -12,6 +12,7 @@ void TuningCache::Known::take(const std::string& key, const KernelCache::Winner&
   winners[key] = winner;
   winners[key].disturbed = 0;
   guesses.erase(key);
+  spared.erase(key);
 }
 
 std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, const std::string& candidates,
@@ -49,6 +50,17 @@ void TuningCache::take_guess(const std::string& key, const KernelCache::Winner& 
 bool TuningCache::is_guess(const std::string& key) const {
   const std::scoped_lock lock(mutex_);
   return known_.guesses.contains(key);
+}
+
+void TuningCache::take_spared(const std::string& key, const KernelCache::Winner& spared) {
+  const std::scoped_lock lock(mutex_);
+  known_.take(key, spared);
+  known_.spared.insert(key);
+}
+
+bool TuningCache::is_spared(const std::string& key) const {
+  const std::scoped_lock lock(mutex_);
+  return known_.spared.contains(key);
 }
 
 void TuningCache::remember(const std::string& key, const KernelCache::Winner& winner) {

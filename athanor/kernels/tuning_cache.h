@@ -28,6 +28,9 @@ class TuningCache {
   /// The same for a kernel that was chosen only as the first candidate: it is not remembered.
   void take_guess(const std::string& key, const KernelCache::Winner& guess);
   bool is_guess(const std::string& key) const;
+  /// The same for a kernel that was chosen because it needs little scratch memory.
+  void take_spared(const std::string& key, const KernelCache::Winner& spared);
+  bool is_spared(const std::string& key) const;
   /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
   std::map<std::string, std::string> used() const;
   /// Uses these winners, even if others were remembered or measured.
@@ -46,7 +49,7 @@ class TuningCache {
   struct Known {
     std::map<std::string, std::string> used, restored;
     std::map<std::string, KernelCache::Winner> winners;  // of this process
-    std::set<std::string> guesses;                       // those of them that are guesses
+    std::set<std::string> guesses, spared;               // those of them that are such
     std::set<std::string> problems_timed;
     int64_t timed = 0;
     bool quiet = true;

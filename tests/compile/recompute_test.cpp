@@ -242,7 +242,7 @@ TEST(Recompute, ComputesAgainWhatIsCheapByMeasuredTime) {
       PlanStep& step = timed.steps[products[p]];
       step.measured = {{step.kernel.name, p == cheap ? 1e-3 : 1.0}};
     }
-    const Plan less = recompute(timed, options);
+    const Plan less = recompute(timed, options).value();
     expect_fits(less, options.memory_limit);
     std::vector<std::vector<int>> again;
     for (const PlanStep& step : less.steps)
@@ -293,7 +293,7 @@ TEST(Recompute, AHigherLimitCostsNoMoreTime) {
   CompileOptions options = compile_options();
   const auto seconds_with = [&](int64_t limit) {
     options.memory_limit = limit;
-    const Plan less = recompute(whole, options);
+    const Plan less = recompute(whole, options).value();
     EXPECT_LE(less.planned_memory_bytes(), limit);
     return less.recomputed.seconds;
   };

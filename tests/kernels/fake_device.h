@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -36,6 +37,7 @@ class FakeDevice final : public Backend {
     fake->kind = "cpu";
     fake->driver.clear();
     fake->names = {"a", "b", "c"};
+    fake->scratch.clear();
     fake->wrong.clear();
     fake->wrong_by = 1000;
     fake->prepared = {};
@@ -57,6 +59,7 @@ class FakeDevice final : public Backend {
   Timer timer;
   std::string kind, driver;
   std::vector<std::string> names;                              // the candidates' names
+  std::map<std::string, size_t> scratch;                       // bytes that a candidate needs in addition
   std::string wrong;                                           // the candidate whose results are wrong
   float wrong_by = 1000;                                       // the error of its first element
   std::function<void(const std::string& candidate)> prepared;  // called for each one, when it is prepared
@@ -77,7 +80,8 @@ class FakeDevice final : public Backend {
     if (of_host.empty()) return all;
     const Candidate& host = of_host.front();
     for (const std::string& name : names)
-      all.push_back({name, host.scratch_bytes, std::make_shared<FakeKernel>(*this, name, host.kernel)});
+      all.push_back({name, host.scratch_bytes + (scratch.contains(name) ? scratch.at(name) : 0),
+                     std::make_shared<FakeKernel>(*this, name, host.kernel)});
     return all;
   }
   bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
