@@ -32,8 +32,8 @@ bool is_worth_timing(Device device, const KernelRequest& request, const std::vec
 /// candidate. This process then keeps the choice until timing finds a faster one (runtime/tuning_session.h).
 Choice guess(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates);
 
-/// Takes the candidate with this index because it needs little scratch memory. The process keeps it, a resumed
-/// run takes it again, and it is not timed. Sets choice.unchecked.
+/// Takes the choice's candidate because it needs little scratch memory. The process keeps it, a resumed run
+/// takes it again, and it is not timed. Sets choice.unchecked.
 void take_spared(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
                  Choice& choice);
 
