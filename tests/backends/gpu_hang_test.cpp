@@ -83,6 +83,16 @@ TEST_F(GpuHangDeathTest, NamesTheStepWhenADriverTakesNoMoreCommands) {
   driver->hangs = driver->is_full = false;
 }
 
+// CUDA loads a kernel's code when it is first launched, for example.
+TEST_F(GpuHangDeathTest, NamesTheStepWhoseLaunchDoesNotReturn) {
+  launch(3);
+  device->kernels().finish();
+  driver->hangs = driver->is_full = true;
+  EXPECT_EXIT(launch(1), ::testing::ExitedWithCode(1),
+              "has not ended its work for 0.3 s, in plan step 3 .conv2d in layer1. .at net.cpp:12.");
+  driver->hangs = driver->is_full = false;
+}
+
 // A trace compares clocks behind the launches that were given meanwhile.
 TEST_F(GpuHangDeathTest, NamesTheStepWhenATraceWaits) {
   const Trace trace;

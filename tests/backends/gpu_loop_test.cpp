@@ -73,8 +73,9 @@ void check_vectors(const LoopProgram& program, int64_t width, double tolerance =
         << source;
     for (const LoopStore& store : program.stores) {
       const LoopOperand& to = program.operands[static_cast<size_t>(store.operand)];
-      if (width > 1 && to.strides.back() == 1 && (to.dtype == DType::f16 || to.dtype == DType::bf16))
+      if (width > 1 && to.strides.back() == 1 && (to.dtype == DType::f16 || to.dtype == DType::bf16)) {
         EXPECT_NE(source.find("PACKED("), std::string::npos) << "it rounds one by one: " << source;
+      }
     }
     expect_close(program, run_on(device, candidate, start), want, tolerance, source);
   }

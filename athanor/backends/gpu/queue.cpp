@@ -316,6 +316,14 @@ Error GpuQueue::located(const Error& error) {
   return {error.code(), error.problem() + ", while no launch was under way", error.where(), error.hint()};
 }
 
+static Error in_step(const Error& error, const CommandSite& site) {
+  return {error.code(), fmt::format("{}, in {}", error.problem(), site.step()), site.where()};
+}
+
+Error GpuQueue::located(const Error& error, const CommandSite* site) {
+  return site == nullptr || pending_.any() ? located(error) : in_step(error, *site);
+}
+
 void GpuQueue::await(Mark mark, uint64_t launches) {
   const LimitedWait limited(wait_limit_, [this, launches] {
     return hangs([&](const Error& error) { return located(error, launches); });
@@ -387,7 +395,7 @@ void GpuQueue::run(const Command& command, const std::string& name, int fault_co
   Timing* const timing = this->timing();
   const bool time = timing != nullptr && (!timing->first || driver_.facts().spans_cost_nothing);
   Span span;
-  limited([&] { command(stream_now(), trace || time ? &span : nullptr); });
+  limited([&] { command(stream_now(), trace || time ? &span : nullptr); }, site);
   const bool captured = capturing();
   if (captured) captured_.launches.add(site);
   if (fault_code != 0) captured ? captured_.faults.push_back(fault_code) : device_.faults.given();
@@ -401,11 +409,7 @@ void GpuQueue::run(const Command& command, const std::string& name, int fault_co
   if (captured) return;
   if (!waits_for_each_launch() || timing != nullptr) return pending_.launched(site);
   const LimitedWait limited(wait_limit_, [&] {
-    return hangs([&](const Error& error) {
-      return site == nullptr ? error
-                             : Error(error.code(), fmt::format("{}, in {}", error.problem(), site->step()),
-                                     site->where());
-    });
+    return hangs([&](const Error& error) { return site == nullptr ? error : in_step(error, *site); });
   });
   driver_.finish(stream_);
 }

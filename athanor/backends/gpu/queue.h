@@ -90,14 +90,19 @@ class GpuQueue final : public Queue {
   /// Makes a call of the driver that may wait for the device. That is every command, because a driver waits
   /// when it has been given too many.
   template <class Call>
-  void limited(const Call& call) {
-    const LimitedWait limited(
-        wait_limit_, [this] { return hangs([this](const Error& error) { return located(error); }); });
+  void limited(const Call& call, const CommandSite* site = nullptr) {
+    const LimitedWait limited(wait_limit_, [this, site] {
+      return hangs([&](const Error& error) { return located(error, site); });
+    });
     call();
   }
 
   /// Adds to an error of earlier work the steps in which it may have arisen.
   Error located(const Error& error);
+
+  /// The same for a launch at `site` that does not return. If nothing was launched before, it is the launch
+  /// itself.
+  Error located(const Error& error, const CommandSite* site);
 
   /// Captured launches.
   struct Capture {
