@@ -1,3 +1,5 @@
+#include <set>
+
 #include "athanor/ops/conv_problem.h"
 #include "gpu_kernels.h"
 
@@ -91,6 +93,43 @@ TEST(GpuConv, WinogradRuns) {
   check(Kind::forward, DType::f32, cases[1], "winograd 2x2");
   check(Kind::weight_grad, DType::f32, cases[3], "winograd");
   check(Kind::input_grad, DType::f16, cases[4], "winograd 4x4");
+}
+
+// On processors the images take turns in the cache. All launches of a kind are compiled as one kernel, unless
+// an epilogue reads operands at the place of each element.
+TEST(GpuConv, WinogradOfPartsOfABatch) {
+  ATHANOR_NEEDS_GPU();
+  const Shape x{4, 8, 19, 30}, w{9, 8, 3, 3}, y{4, 9, 19, 30};
+  const auto look = [&](const char* op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
+                        const Shape& result, const Epilogue& epilogue, size_t launches, size_t sources) {
+    SCOPED_TRACE(op);
+    const KernelRequest request = request_of(find_op(op), attrs, inputs, DType::f32, result, {}, epilogue);
+    const std::vector<double> want = reference_of(request, inputs);
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      GpuTraits traits = device.facts().traits;
+      Grain grain = *traits.grain;
+      grain.cached_floats = 2 * 36 * (5 * 8) * (8 + 9);  // two images
+      traits.grain = &grain;
+      for (const GpuCandidate& one : gpu_candidates(request, traits)) {
+        if (one.name != "winograd 4x4" && one.name != "winograd 3x3 of 4x4") continue;
+        std::set<std::string> texts;
+        for (const GpuLaunch& launch : one.launches) texts.insert(launch.source);
+        EXPECT_EQ(one.launches.size(), launches);
+        EXPECT_EQ(texts.size(), sources);
+        expect_all_near({{one.name, run_on(device, one, inputs, request.output())}}, want,
+                        conv_tolerance(DType::f32), request.key());
+      }
+    }
+  };
+  const auto f32 = [](const Shape& shape, unsigned seed) { return view(DType::f32, shape, seed); };
+  Attrs attrs = conv_attrs({.padding = 1}), of_images = attrs, of_weights = attrs;
+  look("conv2d", attrs, {f32(x, 1), f32(w, 2), f32({9}, 3)}, y, {.bias = true, .activation = "relu"}, 7, 4);
+  of_images.set("input_shape", x.to_ints());
+  look("conv2d_input_grad", of_images, {f32(y, 1), f32(w, 2), f32({8}, 3), f32({1}, 4), f32(x, 5)}, x,
+       {.chain = true}, 7, 5);
+  of_weights.set("weight_shape", w.to_ints());
+  look("conv2d_weight_grad", of_weights, {f32(x, 1), f32(y, 2)}, w, {}, 7, 4);
 }
 
 // Few output channels: shapes narrower than a vector; tiles and rows of channels that are moved inwards;

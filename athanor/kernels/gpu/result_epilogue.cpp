@@ -70,18 +70,41 @@ std::string_view ResultEpilogue::index_type() const {
   return program_.iterations() < INT32_MAX ? "i32" : "i64";
 }
 
+/// The axis that tells the index along the axis of the program's space with this stride in the result.
+const ResultAxis* ResultEpilogue::axis_of(int64_t stride, int64_t extent) const {
+  const auto found = std::ranges::find_if(axes, [&](const ResultAxis& axis) {
+    return axis.stride * axis.extent > 0 && stride % axis.stride == 0 &&
+           axis.stride * axis.extent % (stride * extent) == 0;
+  });
+  return found == axes.end() ? nullptr : &*found;
+}
+
+bool ResultEpilogue::reads_place() const {
+  if (empty()) return false;
+  const Ints result = places();
+  const auto by_place = [&](const Ints& strides) {
+    if (strides == result) return true;
+    for (size_t d = 0; d < strides.size(); ++d)
+      if (strides[d] != 0 && axis_of(result[d], program_.space[d]) == nullptr) return true;
+    return false;
+  };
+  return std::ranges::any_of(program_.body, [&](const LoopStep& step) {
+    if (step.kind == LoopStep::Kind::index) return by_place(step.index_strides);
+    if (step.kind != LoopStep::Kind::load) return false;
+    const LoopOperand& operand = program_.operands[static_cast<size_t>(step.operand)];
+    return operand.buffer != 0 && by_place(operand.strides);
+  });
+}
+
 /// The index along the axis of the program's space with this stride in the result.
 std::string ResultEpilogue::index_of(int64_t stride, int64_t extent) const {
   std::string from = "at";
   int64_t inner = stride, covered = program_.iterations();
-  for (const ResultAxis& axis : axes)
-    if (axis.stride * axis.extent > 0 && stride % axis.stride == 0 &&
-        axis.stride * axis.extent % (stride * extent) == 0) {
-      from = sum_of(axis);
-      inner = stride / axis.stride;
-      covered = axis.stride * axis.extent;
-      break;
-    }
+  if (const ResultAxis* const axis = axis_of(stride, extent)) {
+    from = sum_of(*axis);
+    inner = stride / axis->stride;
+    covered = axis->stride * axis->extent;
+  }
   if (inner != 1) from = fmt::format("({}) / {}", from, inner);
   return stride * extent == covered ? from : fmt::format("({}) % {}", from, extent);
 }

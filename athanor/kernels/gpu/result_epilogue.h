@@ -29,6 +29,11 @@ class ResultEpilogue {
   /// Whether it has further results (has_further_results() in kernels/epilogue.h). Kernels then store
   /// outputs() and make partial sums of reductions(), which a loop behind them finishes.
   bool has_further_results() const { return further_; }
+  /// Whether it depends on an element's place in the result's memory, and not only on what axes tell.
+  bool reads_place() const;
+  /// The place of a launch's first element, for sources: 0 if no place is read, so that launches which differ
+  /// only by where they write share one source.
+  int64_t first_place(int64_t first) const { return reads_place() ? first : 0; }
   /// Whether kernels can do that: results lie in memory as the op's does, and whole rows or columns are
   /// reduced.
   bool fits() const;
@@ -94,6 +99,7 @@ class ResultEpilogue {
 
  private:
   std::string_view index_type() const;
+  const ResultAxis* axis_of(int64_t stride, int64_t extent) const;
   std::string index_of(int64_t stride, int64_t extent) const;
 
   Ints places() const;  // the strides of the result, by the program's dimensions

@@ -102,7 +102,7 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
       .set("TAPS_W", data.taps.width)
       .set("OUT_H", data.out[2])
       .set("OUT_W", data.out[3])
-      .set("RESULT_FIRST", result.start / static_cast<int64_t>(size_of(p.dtype)))
+      .set("RESULT_FIRST", p.epilogue.first_place(result.start / static_cast<int64_t>(size_of(p.dtype))))
       .set("LINE", runs.line)
       .set("PHASE", runs.lines * runs.line)
       .set("FIRST_H", data.first.height - runs.rows.low)

@@ -39,7 +39,7 @@ std::string epilogue_text(const GemmProblem& p, bool finishes) {
     parameters += fmt::format(" BUFFER({}, {}),", extra.type, extra.name);
     binds += fmt::format(" BIND({}, {});", extra.type, extra.name);
   }
-  const int64_t first = p.c.start / static_cast<int64_t>(size_of(p.dtype));
+  const int64_t first = epilogue.first_place(p.c.start / static_cast<int64_t>(size_of(p.dtype)));
   return epilogue.function() +
          fmt::format(
              "#define EPILOGUE_PARAMETERS{}\n#define EPILOGUE_BIND{}\n"

@@ -51,6 +51,23 @@ struct Tiles {
   }
 };
 
+/// The source of winograd_input. Convolutions and gradients of weights that read the same images share it.
+std::string input_text(const OperandDesc& images, DType dtype, const Shape& out, Pair taps, Pair first,
+                       const Tiles& tiles, int64_t channels, bool gradient, const Grain& grain) {
+  int64_t reach = 0;
+  for (int axis = 0; axis < images.shape.rank(); ++axis)
+    reach += (images.shape[axis] - 1) * std::abs(images.strides[static_cast<size_t>(axis)]);
+  Defines defines = tiles.defines(grain.width);
+  defines.set_dtype("DTYPE", dtype)
+      .set("INDEX", std::string_view(reach < INT32_MAX ? "i32" : "i64"))
+      .set("CHANNELS", channels)
+      .set("OF_GRADIENT", gradient)
+      .set("CHUNKS_OF_ITEM", grain.winograd_chunks);
+  const Pair one(1);
+  return gather_text(images, taps, out, one, first, one, std::move(defines), tiles.outputs) +
+         std::string(template_text("winograd"));
+}
+
 bool applies(const ConvProblem& conv, DType dtype, int64_t m, int64_t c) {
   const Ints ones{1, 1};
   return conv.stride.ints() == ones && conv.dilation.ints() == ones && conv.groups == 1 && conv.w[2] == 3 &&
@@ -102,9 +119,7 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
     Defines defines = tiles.defines(lanes);
     defines.set("C", c)
         .set("Y_FIRST", first_result)
-        .set("CHANNELS", c)
         .set("CHUNKS_OF_ITEM", chunks)
-        .set("OF_GRADIENT", false)
         .set("TURNED", data.gradient)
         .set("WEIGHT_M", data.weight_m)
         .set("WEIGHT_C", data.weight_c)
@@ -131,20 +146,20 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   candidate.parameters["outputs"] = outputs;
   candidate.parameters["images"] = tiles.images;
 
+  const std::string input =
+      input_text(data.image, p.dtype, data.out, data.taps, first, tiles, c, false, *traits.grain);
   const auto size = static_cast<int64_t>(size_of(p.dtype));
   for (int64_t first_image = 0; first_image < data.out[0]; first_image += tiles.images) {
     const GpuLaunch::Argument from{p.b.buffer, first_image * data.image.strides[0] * size};
-    candidate.launches.push_back(launch("winograd_input", text(width, false),
-                                        ceil_div(c * ceil_div(tiles.count, width), chunks), items,
-                                        {from, patches}));
+    candidate.launches.push_back(launch(
+        "winograd_input", input, ceil_div(c * ceil_div(tiles.count, width), chunks), items, {from, patches}));
     candidate.launches.insert(candidate.launches.end(), gemm->launches.begin(), gemm->launches.end());
     std::vector<GpuLaunch::Argument> arguments = {products};
     for (const Parameter& extra : p.epilogue.parameters()) arguments.push_back(extra.argument);
     const int64_t first_result = first_image * m * data.out[2] * data.out[3];
     arguments.push_back({p.c.buffer, first_result * size});
-    // Launches without an epilogue share one source.
     candidate.launches.push_back(
-        launch("winograd_output", text(width, true, p.epilogue.empty() ? 0 : first_result),
+        launch("winograd_output", text(width, true, p.epilogue.first_place(first_result)),
                ceil_div(m * ceil_div(tiles.count, width), chunks), items, std::move(arguments)));
   }
   return candidate;
@@ -164,24 +179,13 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   const auto patches = take(candidate, scratch_buffer, tiles.points * c * tiles.count),
              gradients = take(candidate, scratch_buffer, tiles.points * m * tiles.count),
              sums = take(candidate, scratch_buffer, parts * tiles.points * m * c);
-  const Pair one(1), three(3);
   const int64_t items = traits.grain->items, width = traits.grain->width,
                 chunks = traits.grain->winograd_chunks;
-  // One step of the calculation, for the images or for the result's gradient.
-  const auto text = [&](bool gradient, int64_t lanes) {
-    Defines defines = tiles.defines(lanes);
-    defines.set_dtype("DTYPE", dtype)
-        .set("INDEX", std::string_view("i64"))
-        .set("M", m)
-        .set("C", c)
-        .set("CHANNELS", gradient ? m : c)
-        .set("OF_GRADIENT", gradient)
-        .set("PARTS", parts)
-        .set("CHUNKS_OF_ITEM", chunks);
+  // Of the images or of the result's gradient.
+  const auto input = [&](bool gradient) {
     const Pair first = gradient ? Pair(0) : Pair(-conv.padding.height, -conv.padding.width);
-    return gather_text(request.inputs[gradient ? 1 : 0], three, conv.y, one, first, one, std::move(defines),
-                       tiles.outputs) +
-           std::string(template_text("winograd"));
+    return input_text(request.inputs[gradient ? 1 : 0], dtype, conv.y, Pair(3), first, tiles,
+                      gradient ? m : c, gradient, *traits.grain);
   };
   GemmProblem product;
   product.batch = tiles.points;
@@ -197,7 +201,7 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
       const int buffer = gradient ? 1 : 0;
       const GpuLaunch::Argument from{
           buffer, part * tiles.images * request.inputs[static_cast<size_t>(buffer)].strides[0] * size};
-      candidate.launches.push_back(launch("winograd_input", text(gradient, width),
+      candidate.launches.push_back(launch("winograd_input", input(gradient),
                                           ceil_div((gradient ? m : c) * ceil_div(tiles.count, width), chunks),
                                           items, {from, gradient ? gradients : patches}));
     }
@@ -212,7 +216,9 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   candidate.parameters["outputs"] = outputs;
   candidate.parameters["images"] = tiles.images;
   const int64_t neighbours = std::gcd(m * c, width);
-  candidate.launches.push_back(launch("winograd_taps", text(false, neighbours),
+  Defines taps = tiles.defines(neighbours);
+  taps.set_dtype("DTYPE", dtype).set("M", m).set("C", c).set("PARTS", parts).set("CHUNKS_OF_ITEM", chunks);
+  candidate.launches.push_back(launch("winograd_taps", taps.text() + std::string(template_text("winograd")),
                                       ceil_div(m * c, neighbours * chunks), items, {sums, {2}}));
   return candidate;
 }
