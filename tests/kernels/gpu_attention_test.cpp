@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "gpu_kernels.h"
 
@@ -93,6 +94,7 @@ TEST(GpuAttention, CausalAndMasked) {
   ATHANOR_NEEDS_GPU();
   check(DType::f32, {{2}, 19, 19, 4, 4, true}, 2e-5);
   check(DType::f32, {{2}, 5, 40, 4, 3, true, true}, 2e-5);
+  check(DType::f32, {{2}, 70, 150, 5, 4, true}, 2e-5);
   check(DType::f32, {{}, 33, 17, 6, 6, false, true}, 2e-5);
 }
 
@@ -107,6 +109,31 @@ TEST(GpuAttention, KeysAndValuesTogether) {
   check_together(DType::f32, {{2, 3}, 17, 33, 5, 7}, 2e-5);
   check_together(DType::f32, {{2}, 20, 19, 9, 12, true, true}, 2e-5);
   check_together(DType::bf16, {{}, 40, 35, 16, 16}, 3e-2);
+}
+
+// Blocks of keys that no query of a group sees are not read. Otherwise a key that only the last query sees
+// would make 0 * infinity of the first one's result.
+TEST(GpuAttention, CausalSkipsBlocks) {
+  ATHANOR_NEEDS_GPU();
+  constexpr int64_t rows = 160, d = 4;
+  const OperandDesc matrix{DType::f32, {rows, d}, {}, {d, 1}};
+  const KernelRequest request{.op = &find_op("scaled_dot_product_attention"),
+                              .attrs = {{"causal", true}, {"scale", 0.5}},
+                              .inputs = {matrix, matrix, matrix},
+                              .outputs = {matrix},
+                              .epilogue = {}};
+  std::vector<TestOperand> inputs;
+  for (unsigned i = 0; i < 3; ++i) inputs.push_back(view(DType::f32, {rows, d}, i));
+  static_cast<float*>(inputs[2].address())[(rows - 1) * d] = std::numeric_limits<float>::infinity();
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    for (const Grain* grain : {&fine_grain, &coarse_grain}) {
+      GpuTraits traits = device.facts().traits;
+      traits.grain = grain;
+      for (const GpuCandidate& candidate : gpu_candidates(request, traits))
+        EXPECT_TRUE(std::isfinite(run_on(device, candidate, inputs, matrix).front())) << candidate.name;
+    }
+  }
 }
 
 // Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].
