@@ -136,6 +136,24 @@ TEST(GpuAttention, CausalSkipsBlocks) {
   }
 }
 
+// Large groups keep more of a compute unit's SIMDs busy; small ones come first where there are few of them.
+TEST(GpuAttention, GroupsAreLargeWhereThereAreEnough) {
+  GpuTraits traits;
+  traits.local_bytes = 64 * 1024;
+  traits.compute_units = 60;
+  const auto items_of_first = [&](int64_t batches) {
+    const OperandDesc matrix{DType::f32, {batches, 200, 64}, {}, {200 * 64, 64, 1}};
+    const KernelRequest request{.op = &find_op("scaled_dot_product_attention"),
+                                .attrs = {{"causal", false}, {"scale", 0.125}},
+                                .inputs = {matrix, matrix, matrix},
+                                .outputs = {matrix},
+                                .epilogue = {}};
+    return gpu_candidates(request, traits).front().launches.front().group_size[0];
+  };
+  EXPECT_EQ(items_of_first(96), 256);
+  EXPECT_EQ(items_of_first(2), 64);
+}
+
 // Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].
 TEST(GpuAttention, Strides) {
   ATHANOR_NEEDS_GPU();

@@ -188,7 +188,7 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
   if (of_rows) footprint.other.push_back(e);
   if (of_rows && second) footprint.inside.push_back(d);
   if (of_rows && (!second || both)) footprint.inside.push_back(e);
-  std::vector<AttentionPoint> points = traits.grain->points->attention(own, footprint, traits);
+  std::vector<AttentionPoint> points = traits.grain->points->attention(problem, footprint, traits);
   if (points.empty()) points.push_back({1, 1, std::min(traits.grain->items, traits.max_group_size)});
   for (const AttentionPoint& point : points) {
     const bool tiled = point.side > 0;

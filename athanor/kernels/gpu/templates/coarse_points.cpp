@@ -145,9 +145,9 @@ std::vector<GemmPoint> coarse_taps(const GemmProblem& p, const ConvProblem& conv
   return points;
 }
 
-std::vector<AttentionPoint> coarse_attention(int64_t own_rows, const AttentionFootprint& footprint,
-                                             const GpuTraits& traits) {
-  const auto rows = [&](int64_t most) { return std::min(own_rows, most); };
+std::vector<AttentionPoint> coarse_attention(const AttentionProblem& problem,
+                                             const AttentionFootprint& footprint, const GpuTraits& traits) {
+  const auto rows = [&](int64_t most) { return std::min(problem.own(), most); };
   std::vector<AttentionPoint> points = {{rows(16), 32, 1}, {rows(16), 64, 1}, {rows(4), 16, 1}};
   std::erase_if(points,
                 [&](const AttentionPoint& point) { return footprint.bytes(point) > traits.local_bytes; });

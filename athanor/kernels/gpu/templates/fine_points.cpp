@@ -56,18 +56,27 @@ GpuCandidate fine_plain(const GemmProblem& p, const GpuTraits& traits) {
   return plain_gemm_candidate(p, p.m >= 128 ? 4 : 1, p.n >= 128 ? 4 : 1, wide, high);
 }
 
-std::vector<AttentionPoint> fine_attention(int64_t own_rows, const AttentionFootprint& footprint,
-                                           const GpuTraits& traits) {
-  constexpr int64_t side = 8;
+std::vector<AttentionPoint> fine_attention(const AttentionProblem& problem,
+                                           const AttentionFootprint& footprint, const GpuTraits& traits) {
+  // Local memory holds one or two groups on a compute unit, so that large ones keep more of its SIMDs busy.
+  constexpr AttentionPoint large[] = {{64, 32, 256, 16},
+                                      {64, 16, 256, 16},
+                                      {32, 32, 256, 16},
+                                      {32, 16, 256, 16}},
+                           small[] = {{16, 32, 64, 8}, {16, 16, 64, 8}, {8, 16, 64, 8}, {8, 8, 64, 8}};
+  const auto fits = [&](const AttentionPoint& point) {
+    const bool too_many = point.rows > point.side && point.rows / 2 >= problem.own();
+    return !too_many && point.items <= traits.max_group_size && footprint.bytes(point) <= traits.local_bytes;
+  };
   std::vector<AttentionPoint> points;
-  if (side * side > traits.max_group_size) return points;
-  for (const auto& [rows, block] :
-       {std::pair<int64_t, int64_t>{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}}) {
-    const AttentionPoint point{rows, block, side * side, side};
-    if (rows > side && rows / 2 >= own_rows) continue;
-    if (footprint.bytes(point) <= traits.local_bytes) points.push_back(point);
-  }
-  if (points.size() > 2) points.resize(2);
+  if (const auto found = std::ranges::find_if(large, fits); found != std::end(large))
+    points.push_back(*found);
+  for (const AttentionPoint& point : small)
+    if (points.size() < 2 && fits(point)) points.push_back(point);
+  // Large groups are the better guess if each compute unit gets one.
+  if (points.size() == 2 && points[0].side > points[1].side &&
+      problem.batches * ceil_div(problem.own(), points[0].rows) < traits.compute_units)
+    std::swap(points[0], points[1]);
   return points;
 }
 

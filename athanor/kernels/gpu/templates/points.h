@@ -21,8 +21,8 @@ struct Points {
   GpuCandidate (*plain)(const GemmProblem& problem, const GpuTraits& traits);
   GpuCandidate (*plain_conv)(const GemmProblem& problem, const GpuTraits& traits);
   /// The points that fit into local memory; may be {}.
-  std::vector<AttentionPoint> (*attention)(int64_t own_rows, const AttentionFootprint& footprint,
-                                           const GpuTraits& traits);
+  std::vector<AttentionPoint> (*attention)(const AttentionProblem& problem,
+                                           const AttentionFootprint& footprint, const GpuTraits& traits);
 };
 
 /// Work-groups of the point, without splits.
