@@ -205,7 +205,7 @@ class StepMaker {
     step.ops.push_back(n.op->name);
     std::ranges::move(epilogue_names(request), std::back_inserter(step.ops));
     std::vector<int> computed{id};
-    if (const int other = sharing(id); other >= 0) {
+    for (const int other : sharing(id, request)) {
       const GraphNode& along = node(other);
       computed_along_.insert(other);
       computed.push_back(other);
@@ -221,11 +221,29 @@ class StepMaker {
     finish(std::move(step), computed, id);
   }
 
-  // The node that the op's kernel can compute as well; -1 if there is none.
-  int sharing(int id) const {
+  // The nodes that the op's kernel computes as well: of those that share work, each with the one before, as
+  // many as the device computes together.
+  std::vector<int> sharing(int id, const KernelRequest& request) const {
+    std::vector<int> found;
+    if (!together_) return found;
+    for (int next = partner(id); next >= 0; next = partner(next)) found.push_back(next);
+    for (; !found.empty(); found.pop_back()) {
+      KernelRequest all = request;
+      for (const int other : found) {
+        all.with.push_back(node(other).op);
+        all.outputs.push_back(describe(other));
+      }
+      const Device device = node(id).type.device;
+      if (backend_of(device).computes_together(device.index, all)) break;
+    }
+    return found;
+  }
+
+  // The node of the op that shares work with this one; -1 if there is none.
+  int partner(int id) const {
     const GraphNode& n = node(id);
     // A value of a segment (nn::checkpoint), which is recomputed later, needs a kernel of its own.
-    if (!together_ || n.op->shares_with.empty() || n.segment.number != 0) return -1;
+    if (n.op->shares_with.empty() || n.segment.number != 0) return -1;
     const auto takes_some = [](const std::vector<int>& some, const std::vector<int>& all) {
       auto next = some.begin();
       for (const int input : all)
@@ -235,8 +253,7 @@ class StepMaker {
     for (int other = 0; other < static_cast<int>(graph_.nodes.size()); ++other) {
       const GraphNode& o = node(other);
       if (o.op->name == n.op->shares_with && is_kernel_op(other) && takes_some(o.inputs, n.inputs) &&
-          o.attrs == n.attrs && o.after == n.after && !computed_along_.contains(other) &&
-          backend_of(n.type.device).computes_together(*n.op, *o.op))
+          o.attrs == n.attrs && o.after == n.after && !computed_along_.contains(other))
         return other;
     }
     return -1;

@@ -80,8 +80,9 @@ struct Op {
   std::vector<OpCase> cases = {};
   /// Whether gradients flow through it. False for comparisons, arg-max, random numbers.
   bool differentiable = true;
-  /// The name of an op that shares work with this one, so that one kernel may compute both; "": none. The
-  /// attributes must be the same, and the other op's inputs must be some or all of this op's, in order.
+  /// The name of an op that shares work with this one, so that one kernel may compute both, and those that
+  /// it shares work with in turn; "": none. The attributes must be the same, and the other op's inputs must
+  /// be some or all of this op's, in order.
   std::string shares_with = {};
   /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
   std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> flops = {};

@@ -51,8 +51,10 @@ int64_t KernelRequest::flops() const {
     return rule ? rule(types, TensorType{result.dtype, result.shape, {}}, attrs) : int64_t{0};
   };
   int64_t all = of(op->flops, output());
-  for (size_t i = 0; i < with.size(); ++i) all += of(with[i]->flops, outputs[i + 1]);
-  return with.empty() ? all : all - of(op->shared_flops, output());
+  const Op* last = op;
+  for (size_t i = 0; i < with.size(); last = with[i++])
+    all += of(with[i]->flops, outputs[i + 1]) - of(last->shared_flops, outputs[i]);
+  return all;
 }
 
 DType KernelRequest::compute_type() const { return compute.value_or(computed_in(output().dtype)); }

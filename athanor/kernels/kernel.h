@@ -134,8 +134,9 @@ class Backend : public DeviceProvider, public Allocator {
   /// Whether it has kernels that compute the request's epilogue. If not, a loop computes it later. It is
   /// cheap, and called for every chain of elementwise ops after a contraction.
   virtual bool takes_epilogue(int /*device*/, const KernelRequest& /*request*/) { return false; }
-  /// Whether it has kernels that compute both ops from the same inputs: requests with two outputs.
-  virtual bool computes_together(const Op& /*op*/, const Op& /*with*/) const { return false; }
+  /// Whether a request of several ops (KernelRequest::with) is worth making: it has kernels for it. It is
+  /// cheap, and called for every op that shares work with others.
+  virtual bool computes_together(int /*device*/, const KernelRequest& /*request*/) { return false; }
   /// Whether its kernels for the op read matrices whose rows lie anywhere in memory, and write results whose
   /// axes, except the last, lie there in another order. Other kernels of whole ops have dense operands.
   virtual bool takes_strides(const Op& /*op*/) const { return false; }

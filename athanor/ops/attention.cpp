@@ -323,7 +323,9 @@ ATHANOR_OPS(attention) {
                  },
              .reference = reference_grad_q,
              .cases = cases,
+             .shares_with = "attention_grad_k",
              .flops = flops_of(3),
+             .shared_flops = flops_of(2),  // q k^T and g v^T
              .tolerance = 16,
              .cast_policy = CastPolicy::allow,
              .exact_inputs = {in_lse, in_delta}});

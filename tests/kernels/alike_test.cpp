@@ -64,7 +64,8 @@ TEST(WorthTiming, IsALongKernelButNotEachOfManyShapes) {
   EXPECT_FALSE(worth_timing({.seconds = 10e-3, .candidates = 20, .alike = 1, .compiles = true}));
 }
 
-// One kernel computes q k^T once for both ops: 3 + 2 products, of which they share one.
+// One kernel computes q k^T once for both ops: 3 + 2 products, of which they share one. All gradients are 3
+// + 3 + 2 products, of which one for q and k shares two.
 TEST(WorkOf, OpsThatAreComputedTogetherHasTheSharedProductOnce) {
   const OperandDesc q = dense({2, 5, 4}), k = dense({2, 7, 4}), rows = dense({2, 5});
   const double product = 2 * 2 * 5 * 7 * 4;
@@ -77,6 +78,11 @@ TEST(WorkOf, OpsThatAreComputedTogetherHasTheSharedProductOnce) {
   gradients.with = {&find_op("attention_grad_v")};
   gradients.outputs.push_back(k);
   EXPECT_EQ(work_of(gradients).flops, 4 * product);
+  KernelRequest all = gradients;
+  all.op = &find_op("attention_grad_q");
+  all.with = {&find_op("attention_grad_k"), &find_op("attention_grad_v")};
+  all.outputs = {q, k, k};
+  EXPECT_EQ(work_of(all).flops, 5 * product);
   KernelRequest forward = gradients;
   forward.op = &find_op("scaled_dot_product_attention");
   forward.inputs = {q, k, k};

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "athanor/kernels/gpu/gpu_access.h"
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -19,49 +20,83 @@ Shape with(Shape leading, int64_t a, int64_t b = -1) {
   return Shape(dims);
 }
 
-// Compares both gradients of one request with their references.
-void check_together(DType dtype, const AttentionCase& c, double tolerance) {
-  const Attrs attrs = {{"causal", c.causal}, {"scale", 0.3}};
-  const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
-              v = with(c.leading, c.keys, c.e), y = with(c.leading, c.queries, c.e),
-              rows = with(c.leading, c.queries);
-  std::vector<TestOperand> inputs{view(dtype, q, 1), view(dtype, k, 2),         view(dtype, v, 3),
-                                  view(dtype, y, 4), view(DType::f32, rows, 5), view(DType::f32, rows, 6)};
-  if (c.masked) inputs.push_back(view(dtype, with(c.leading, c.queries, c.keys), 9));
-  KernelRequest request{
-      .op = &find_op("attention_grad_k"),
-      .attrs = attrs,
-      .inputs = {},
-      .outputs = {{dtype, k, {}, contiguous_strides(k)}, {dtype, v, {}, contiguous_strides(v)}},
-      .epilogue = {},
-      .with = {&find_op("attention_grad_v")}};
+constexpr const char* all_gradients[] = {"attention_grad_q", "attention_grad_k", "attention_grad_v"};
+
+/// A request of several gradients, by the names of their ops, and the values of its inputs.
+struct Gradients {
+  std::vector<const Op*> ops;
+  std::vector<TestOperand> inputs;
+  KernelRequest request;
+  Gradients(std::span<const char* const> names, DType dtype, const AttentionCase& c) {
+    const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
+                v = with(c.leading, c.keys, c.e), y = with(c.leading, c.queries, c.e),
+                rows = with(c.leading, c.queries);
+    const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+    inputs = {view(dtype, q, 1), view(dtype, k, 2),   view(dtype, v, 3),
+              view(dtype, y, 4), view(wide, rows, 5), view(wide, rows, 6)};
+    if (c.masked) inputs.push_back(view(dtype, with(c.leading, c.queries, c.keys), 9));
+    request.attrs = {{"causal", c.causal}, {"scale", 0.3}};
+    for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+    for (const char* name : names) {
+      ops.push_back(&find_op(name));
+      const Shape& shape = name == all_gradients[0] ? q : name == all_gradients[1] ? k : v;
+      request.outputs.push_back({dtype, shape, {}, contiguous_strides(shape)});
+    }
+    request.op = ops.front();
+    request.with.assign(ops.begin() + 1, ops.end());
+  }
+};
+
+// Compares all gradients of one request with their references. Returns the most parts that the keys of a head
+// have in a candidate.
+int64_t check_together(std::span<const char* const> names, DType dtype, const AttentionCase& c,
+                       double tolerance) {
+  const Gradients all(names, dtype, c);
+  const KernelRequest& request = all.request;
   std::vector<RefArray> arrays;
-  for (const TestOperand& input : inputs) {
-    request.inputs.push_back(input.desc);
+  for (const TestOperand& input : all.inputs) {
     arrays.emplace_back(input.desc.shape);
     arrays.back().data = input.values;
   }
+  int64_t most_parts = 0;
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    ASSERT_TRUE(backend_of(info.device).computes_together(*request.op, *request.with.front()));
     GpuTraits other = device.facts().traits;
     if (!is_reduced()) other.grain = other_grain(other.grain);
-    std::vector<GpuCandidate> all = gpu_candidates(request, device.facts().traits);
-    for (GpuCandidate& one : gpu_candidates(request, other)) all.push_back(std::move(one));
-    for (const GpuCandidate& generated : all) {
-      if (is_reduced() && !is_first_of_kind("attention_grad_k and _v", dtype, generated.name)) continue;
-      const auto found = outputs_on(device, generated, inputs, request.outputs);
-      const Op* const ops[] = {request.op, request.with.front()};
-      for (size_t o = 0; o < 2; ++o) {
-        const std::vector<double> want = ops[o]->reference(arrays, attrs).data;
+    other.compute_units = 4;
+    std::vector<GpuCandidate> candidates = gpu_candidates(request, device.facts().traits);
+    for (GpuCandidate& one : gpu_candidates(request, other)) candidates.push_back(std::move(one));
+    const auto& units = device.facts().traits.matrix_units;
+    EXPECT_TRUE(std::ranges::count(units, dtype, &MatrixUnit::input) > 0 ||
+                gpu_computes_together(request, device.facts().traits) ||
+                gpu_computes_together(request, other));
+    bool any_pair = false;  // the others consist of the same kernels
+    for (const GpuCandidate& generated : candidates) {
+      const bool in_parts = generated.parameters.contains("parts"),
+                 is_pair = generated.launches.size() > 1 && !in_parts;
+      if (is_pair && std::exchange(any_pair, true)) continue;
+      if (is_reduced() &&
+          !is_first_of_kind(in_parts ? request.key() : all.ops[0]->name, dtype, generated.name))
+        continue;
+      const auto found = outputs_on(device, generated, all.inputs, request.outputs);
+      if (in_parts) {
+        most_parts = std::max(most_parts, generated.parameters.at("parts"));
+        EXPECT_EQ(outputs_on(device, generated, all.inputs, request.outputs), found)
+            << generated.name << " gives other bits each time";
+      }
+      for (size_t o = 0; o < all.ops.size(); ++o) {
+        const std::vector<double> want = all.ops[o]->reference(arrays, request.attrs).data;
         double largest = 0;
         for (const double x : want) largest = std::max(largest, std::abs(x));
-        for (size_t i = 0; i < want.size(); ++i)
-          ASSERT_NEAR(found[o][i], want[i], tolerance * largest)
-              << generated.name << " " << ops[o]->name << " element " << i;
+        for (size_t i = 0; i < want.size(); ++i) {
+          EXPECT_NEAR(found[o][i], want[i], tolerance * largest)
+              << generated.name << " " << all.ops[o]->name << " element " << i;
+          if (::testing::Test::HasFailure()) return most_parts;
+        }
       }
     }
   }
+  return most_parts;
 }
 
 void check(DType dtype, const AttentionCase& c, double tolerance) {
@@ -106,9 +141,52 @@ TEST(GpuAttention, OtherTypes) {
 
 TEST(GpuAttention, KeysAndValuesTogether) {
   ATHANOR_NEEDS_GPU();
-  check_together(DType::f32, {{2, 3}, 17, 33, 5, 7}, 2e-5);
-  check_together(DType::f32, {{2}, 20, 19, 9, 12, true, true}, 2e-5);
-  check_together(DType::bf16, {{}, 40, 35, 16, 16}, 3e-2);
+  const std::span<const char* const> two(all_gradients + 1, 2);
+  check_together(two, DType::f32, {{2, 3}, 17, 33, 5, 7}, 2e-5);
+  check_together(two, DType::f32, {{2}, 20, 19, 9, 12, true, true}, 2e-5);
+  check_together(two, DType::bf16, {{}, 40, 35, 16, 16}, 3e-2);
+}
+
+TEST(GpuAttention, AllGradientsTogether) {
+  ATHANOR_NEEDS_GPU();
+  check_together(all_gradients, DType::f32, {{2, 3}, 17, 33, 5, 7}, 2e-5);
+  check_together(all_gradients, DType::f32, {{2}, 20, 19, 9, 12, true, true}, 2e-5);
+  check_together(all_gradients, DType::f32, {{}, 1, 1, 1, 1}, 2e-5);
+  check_together(all_gradients, DType::f64, {{2}, 9, 11, 4, 3}, 1e-12);
+}
+
+// The keys of a head are divided among groups, whose gradients by q a second launch adds.
+TEST(GpuAttention, AllGradientsByParts) {
+  ATHANOR_NEEDS_GPU();
+  EXPECT_GT(check_together(all_gradients, DType::f32, {{3}, 90, 330, 5, 7}, 2e-5), 1);
+  EXPECT_GT(check_together(all_gradients, DType::f32, {{3}, 330, 330, 17, 4, true}, 2e-5), 1);
+  EXPECT_GT(check_together(all_gradients, DType::f32, {{2}, 100, 300, 8, 8, true, true}, 2e-5), 1);
+  EXPECT_GT(check_together(all_gradients, DType::f32, {{}, 300, 200, 8, 8, true}, 2e-5), 1);
+  EXPECT_GT(check_together(all_gradients, DType::bf16, {{}, 70, 135, 16, 16}, 3e-2), 1);
+  EXPECT_GT(check_together(all_gradients, DType::f16, {{}, 70, 135, 16, 16}, 4e-3), 1);
+}
+
+// One kernel of all gradients is the first guess where a group has 64 keys at a time. Matrix units make up
+// for computing the scores twice, so that there the gradients stay apart.
+TEST(GpuAttention, WhenAllGradientsAreTogether) {
+  GpuTraits traits;
+  traits.local_bytes = 64 * 1024;
+  traits.compute_units = 3;
+  const AttentionCase c{{2, 3}, 256, 256, 32, 32};
+  const KernelRequest request = Gradients(all_gradients, DType::f16, c).request;
+  EXPECT_TRUE(gpu_computes_together(request, traits));
+  const auto candidates = gpu_candidates(request, traits);
+  EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed";
+  EXPECT_EQ(candidates.front().parameters.at("parts"), 2);
+  EXPECT_EQ(candidates.front().scratch_bytes, 2U * 2 * 3 * 256 * 32 * 4);
+  EXPECT_TRUE(candidates.back().parameters.contains("parts"));  // has 16 keys at a time
+  const auto pairs = std::ranges::count_if(
+      candidates, [](const GpuCandidate& one) { return !one.parameters.contains("parts"); });
+  EXPECT_EQ(pairs, 4);
+  add_architecture(traits, GpuTarget::hip, "gfx1100");
+  EXPECT_FALSE(gpu_computes_together(request, traits));
+  const char* const without_values[] = {all_gradients[0], all_gradients[1]};
+  EXPECT_FALSE(gpu_computes_together(Gradients(without_values, DType::f32, c).request, traits));
 }
 
 // Blocks of keys that no query of a group sees are not read. Otherwise a key that only the last query sees

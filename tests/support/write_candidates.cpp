@@ -69,7 +69,7 @@ class Writer {
   }
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
-           const Shape& output, const std::string& with = {}, const std::string& title = {}) {
+           const Shape& output, const std::vector<std::string>& with = {}, const std::string& title = {}) {
     const auto desc = [&](const Shape& shape) {
       // Attention has one f32 number for each query.
       const bool number = shape.rank() == 3 && std::string_view(op).starts_with("attention");
@@ -79,10 +79,11 @@ class Writer {
     if (request.op->name == "wide_batch_matmul")
       request.outputs[0].dtype = dtype == DType::i8 ? DType::i32 : DType::f32;
     for (const Shape& input : inputs) request.inputs.push_back(desc(input));
-    if (!with.empty()) {
-      request.with.push_back(&find_op(with));
+    for (const std::string& other : with) {
+      request.with.push_back(&find_op(other));
       request.outputs.push_back(desc(output));
     }
+    if (!with.empty() && !gpu_computes_together(request, own_)) return;
     const bool all_memory = request.op->name.ends_with("batch_matmul") ||
                             request.op->name.find("attention") != std::string::npos || !title.empty();
     add(request, all_memory ? own_ : traits_, to_string(dtype), title);
@@ -187,7 +188,9 @@ void add_attention(Writer& writer, DType dtype, const Shape& x, bool causal) {
   const Shape rows{x[0], x[1], x[2]};
   writer.add("scaled_dot_product_attention", attrs, dtype, {x, x, x}, x);
   writer.add("attention_grad_q", attrs, dtype, {x, x, x, x, rows, rows}, x);
-  writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x, "attention_grad_v");
+  writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x, {"attention_grad_v"});
+  writer.add("attention_grad_q", attrs, dtype, {x, x, x, x, rows, rows}, x,
+             {"attention_grad_k", "attention_grad_v"});
 }
 
 // Kernels that a step has only if not all gradients are wanted, and one that takes little of its time.

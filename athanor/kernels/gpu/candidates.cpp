@@ -93,9 +93,9 @@ bool gpu_takes_strides(const Op& op) {
   return found != nullptr && found->strided;
 }
 
-bool gpu_computes_together(const Op& op, const Op& with) {
-  const gpu::Template *found = template_of(op), *other = template_of(with);
-  return found != nullptr && other != nullptr && found->together && found->candidates == other->candidates;
+bool gpu_computes_together(const KernelRequest& request, const GpuTraits& traits) {
+  const gpu::Template* found = template_of(*request.op);
+  return found != nullptr && found->together != nullptr && found->together(request, traits);
 }
 
 bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,

@@ -33,8 +33,8 @@ class KernelLanguageBackend : public Backend {
  public:
   virtual GpuAccess access(int device) = 0;
   bool takes_strides(const Op& op) const override { return gpu_takes_strides(op); }
-  bool computes_together(const Op& op, const Op& with) const override {
-    return gpu_computes_together(op, with);
+  bool computes_together(int device, const KernelRequest& request) override {
+    return gpu_computes_together(request, access(device).traits);
   }
   bool takes_epilogue(int device, const KernelRequest& request) override {
     return gpu_takes_epilogue(request, access(device).traits);

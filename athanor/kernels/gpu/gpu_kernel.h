@@ -98,8 +98,8 @@ bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const Tens
 bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits);
 /// Whether the op's kernels take strides: see Backend::takes_strides().
 bool gpu_takes_strides(const Op& op);
-/// Whether gpu_candidates has kernels for a request of both ops.
-bool gpu_computes_together(const Op& op, const Op& with);
+/// Whether gpu_candidates has kernels for a request of several ops, and it is worth making.
+bool gpu_computes_together(const KernelRequest& request, const GpuTraits& traits);
 /// The ways to compute a fused loop, best guess first. The buffer of the scratch memory has the number
 /// `program.buffers`.
 std::vector<GpuCandidate> gpu_loop_candidates(const LoopProgram& program, const GpuTraits& traits);

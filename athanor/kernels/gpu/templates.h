@@ -17,7 +17,8 @@ struct Template {
   /// Otherwise the op decomposes.
   bool (*serves)(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
                  const GpuTraits& traits) = nullptr;
-  bool together = false;  // it computes an op and the one that it shares work with in one kernel
+  /// Whether it computes a request of several ops; nullptr: never.
+  bool (*together)(const KernelRequest& request, const GpuTraits& traits) = nullptr;
   bool tf32 = false;      // it has candidates for requests whose factors may be rounded to tf32
   bool finishes = false;  // its kernels take any epilogue
   bool strided = false;   // they take strides: see Backend::takes_strides()

@@ -84,10 +84,7 @@ int64_t AttentionFootprint::bytes(const AttentionPoint& point) const {
   return all;
 }
 
-namespace {
-
-std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, const GpuTraits& traits) {
-  if (request.output().shape.size() == 0) return {{.name = "nothing"}};
+AttentionText attention_text(const KernelRequest& request, Kind kind) {
   std::vector<std::string> names = inputs_of(kind);
   const bool masked = request.inputs.size() > names.size();
   if (masked) names.emplace_back("mask");
@@ -96,8 +93,6 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
                 d = request.inputs[0].shape[-1];
   // The features of v and the result; 1 if there is neither.
   const int64_t e = kind == Kind::lse ? 1 : request.inputs[2].shape[-1];
-  const bool by_keys = kind == Kind::grad_k || kind == Kind::grad_v || kind == Kind::grad_kv;
-  const int64_t own = by_keys ? keys : queries;
   const int64_t batches = request.inputs[0].shape.size() / (queries * d);
 
   AttentionProblem problem{.kind = kind,
@@ -151,14 +146,13 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
       (i == 0 ? problem.out : problem.out_2) = {
           name, start_of(written, 2), written.strides[written.strides.size() - 2], 1, vector_of(written)};
     // A number of each query: one after another.
-    defines.set(prefix + "_START", is_matrix ? start_of(written, 2) : fmt::format("(batch * {})", own))
+    defines
+        .set(prefix + "_START", is_matrix ? start_of(written, 2) : fmt::format("(batch * {})", problem.own()))
         .set(prefix + "_ROW", is_matrix ? written.strides[written.strides.size() - 2] : 1);
   }
   problem.with_lse = kind == Kind::forward && request.outputs.size() > 1;
   const bool f64 = dtype == DType::f64;
-  defines.set("PARAMETERS", parameters)
-      .set("BINDS", binds)
-      .set_dtype("DTYPE", dtype)
+  defines.set_dtype("DTYPE", dtype)
       .set("WITH_LSE", problem.with_lse)
       .set("EXP(x)", f64 ? "exp_f64(x)" : "exp_f32(x)")
       .set("LOG(x)", f64 ? "log_f64(x)" : "log_f32(x)")
@@ -175,56 +169,79 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
   problem.parameters = parameters;
   problem.binds = binds;
   problem.arguments = arguments;
-  std::vector<GpuCandidate> candidates = flash_candidates(problem, traits);
   // What the templates keep in local memory.
-  const bool both = kind == Kind::grad_kv, second = kind == Kind::grad_q || kind == Kind::grad_k || both,
-             of_rows = kind != Kind::lse;
+  const bool second = problem.has_second(), of_rows = kind != Kind::lse,
+             both = kind == Kind::grad_kv || kind == Kind::grad_qkv;
   AttentionFootprint footprint{.compared = {d},
                                .other = {d},
                                .own_numbers = kind == Kind::forward || !of_rows ? 2 : 0,
-                               .other_numbers = by_keys ? 1 + second : 0,
+                               .other_numbers = problem.by_keys() ? 1 + second : 0,
                                .number_bytes = f64 ? 8 : 4};
   if (second) footprint.compared.push_back(e);
   if (of_rows) footprint.other.push_back(e);
   if (of_rows && second) footprint.inside.push_back(d);
   if (of_rows && (!second || both)) footprint.inside.push_back(e);
-  std::vector<AttentionPoint> points = traits.grain->points->attention(problem, footprint, traits);
+  return {std::move(problem), std::move(footprint), std::move(defines)};
+}
+
+GpuLaunch attention_launch(const AttentionText& text, const AttentionPoint& point) {
+  const AttentionProblem& problem = text.problem;
+  const bool tiled = point.side > 0;
+  const std::string entry = tiled ? "attention_tiles" : "attention_rows";
+  Defines all = text.defines;
+  all.set("PARAMETERS", problem.parameters)
+      .set("BINDS", problem.binds)
+      .set(tiled ? "OWN" : "ROWS", point.rows)
+      .set("BLOCK", point.block);
+  if (tiled) all.set("SIDE", point.side);
+  return {.name = entry,
+          .source = all.text() + std::string(template_text("attention_operands")) +
+                    std::string(template_text(entry)),
+          .groups = {problem.batches * ceil_div(problem.own(), point.rows_of_group()), 1, 1},
+          .group_size = {point.items, 1, 1},
+          .local_bytes = text.footprint.bytes(point),
+          .arguments = problem.arguments};
+}
+
+std::vector<GpuCandidate> attention_candidates(const KernelRequest& request, Kind kind,
+                                               const GpuTraits& traits) {
+  const AttentionText text = attention_text(request, kind);
+  std::vector<GpuCandidate> candidates = flash_candidates(text.problem, traits);
+  std::vector<AttentionPoint> points = traits.grain->points->attention(text.problem, text.footprint, traits);
   if (points.empty()) points.push_back({1, 1, std::min(traits.grain->items, traits.max_group_size)});
-  for (const AttentionPoint& point : points) {
-    const bool tiled = point.side > 0;
-    const std::string entry = tiled ? "attention_tiles" : "attention_rows";
-    Defines all = defines;
-    all.set(tiled ? "OWN" : "ROWS", point.rows).set("BLOCK", point.block);
-    if (tiled) all.set("SIDE", point.side);
-    GpuLaunch launch{.name = entry,
-                     .source = all.text() + std::string(template_text("attention_operands")) +
-                               std::string(template_text(entry)),
-                     .groups = {batches * ceil_div(own, point.rows_of_group()), 1, 1},
-                     .group_size = {point.items, 1, 1},
-                     .local_bytes = footprint.bytes(point),
-                     .arguments = arguments};
+  for (const AttentionPoint& point : points)
     candidates.push_back(
         {.name = fmt::format("flash attention {}x{}", point.rows_of_group(), point.block),
          .parameters = {{"rows", point.rows}, {"block", point.block}, {"items", point.items}},
-         .launches = {std::move(launch)}});
-  }
+         .launches = {attention_launch(text, point)}});
   return candidates;
 }
 
-}  // namespace
+namespace {
 
-static std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits) {
+Kind kind_of(const KernelRequest& request) {
   const std::string& name = request.op->name;
-  const Kind kind = name == "attention_grad_k" && !request.with.empty() ? Kind::grad_kv
-                    : name == "attention_lse"                           ? Kind::lse
-                    : name == "attention_grad_q"                        ? Kind::grad_q
-                    : name == "attention_grad_k"                        ? Kind::grad_k
-                    : name == "attention_grad_v"                        ? Kind::grad_v
-                                                                        : Kind::forward;
-  return attention_of(request, kind, traits);
+  const size_t others = request.with.size();
+  if (name == "attention_lse") return Kind::lse;
+  if (name == "attention_grad_q") return others == 2 ? Kind::grad_qkv : Kind::grad_q;
+  if (name == "attention_grad_k") return others == 1 ? Kind::grad_kv : Kind::grad_k;
+  return name == "attention_grad_v" ? Kind::grad_v : Kind::forward;
 }
 
-namespace {
+std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits) {
+  if (request.output().shape.size() == 0) return {{.name = "nothing"}};
+  const Kind kind = kind_of(request);
+  return kind == Kind::grad_qkv ? attention_gradients(request, traits)
+                                : attention_candidates(request, kind, traits);
+}
+
+// The result with the log-sum-exp, and the gradients by k and v, always. All three gradients where that may
+// be faster than two kernels.
+bool attention_together(const KernelRequest& request, const GpuTraits& traits) {
+  const Kind kind = kind_of(request);
+  return kind == Kind::grad_qkv ? has_attention_gradients(request, traits)
+                                : kind == Kind::grad_kv || kind == Kind::forward;
+}
 
 // attention_rows keeps at least one other row in local memory: its d and e features, both in two layouts, and
 // two numbers.
@@ -248,7 +265,7 @@ bool serves_attention(std::span<const TensorType> inputs, const TensorType& outp
                                "attention_grad_k", "attention_grad_v"},
                        .candidates = attention,
                        .serves = serves_attention,
-                       .together = true,
+                       .together = attention_together,
                        .strided = true});
 
 }  // namespace

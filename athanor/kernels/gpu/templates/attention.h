@@ -8,8 +8,9 @@
 
 namespace athanor::gpu {
 
-/// The result, the log-sum-exp of each query's scores, and the gradients; grad_kv has two outputs.
-enum class AttentionKind : uint8_t { forward, lse, grad_q, grad_k, grad_v, grad_kv };
+/// The result, the log-sum-exp of each query's scores, and the gradients; grad_kv has two outputs, grad_qkv
+/// three.
+enum class AttentionKind : uint8_t { forward, lse, grad_q, grad_k, grad_v, grad_kv, grad_qkv };
 
 struct AttentionProblem {
   /// q [batches, queries, d], k [batches, keys, d], v [batches, keys, e] and g, the gradient of the result;
@@ -40,7 +41,8 @@ struct AttentionProblem {
 
   /// Own rows are keys, and the other rows queries.
   bool by_keys() const {
-    return kind == AttentionKind::grad_k || kind == AttentionKind::grad_v || kind == AttentionKind::grad_kv;
+    return kind == AttentionKind::grad_k || kind == AttentionKind::grad_v || kind == AttentionKind::grad_kv ||
+           kind == AttentionKind::grad_qkv;
   }
   bool is_grad() const { return kind != AttentionKind::forward && kind != AttentionKind::lse; }
   /// Also needs the product of g and v.
@@ -65,6 +67,25 @@ struct AttentionFootprint {
   int64_t own_numbers = 0, other_numbers = 0, number_bytes = 4;
   int64_t bytes(const AttentionPoint& point) const;
 };
+
+/// What the templates attention_rows and attention_tiles are told of a request by constants.
+struct AttentionText {
+  AttentionProblem problem;
+  AttentionFootprint footprint;
+  Defines defines;
+};
+AttentionText attention_text(const KernelRequest& request, AttentionKind kind);
+/// The launch of a point by these templates.
+GpuLaunch attention_launch(const AttentionText& text, const AttentionPoint& point);
+/// All kernels for a request of one or two outputs.
+std::vector<GpuCandidate> attention_candidates(const KernelRequest& request, AttentionKind kind,
+                                               const GpuTraits& traits);
+
+/// For a request of the gradients by q, k and v: kernels that compute all three, and pairs of kernels for q
+/// and for k and v, in the order of what they are expected to take.
+std::vector<GpuCandidate> attention_gradients(const KernelRequest& request, const GpuTraits& traits);
+/// Whether some of these compute all three and none use matrix units, so that such a request is worth making.
+bool has_attention_gradients(const KernelRequest& request, const GpuTraits& traits);
 
 /// Kernels by matrix units, best guess first; {} if no unit multiplies the type.
 std::vector<GpuCandidate> flash_candidates(const AttentionProblem& problem, const GpuTraits& traits);

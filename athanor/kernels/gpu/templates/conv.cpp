@@ -341,12 +341,15 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
 
 namespace {
 
-[[maybe_unused]] const bool conv2d_registered =
-    register_template({{"conv2d"}, conv2d, serves_floats, false, true, true});
-[[maybe_unused]] const bool conv2d_input_grad_registered =
-    register_template({{"conv2d_input_grad"}, conv2d_input_grad, serves_floats, false, true, true});
-[[maybe_unused]] const bool conv2d_weight_grad_registered =
-    register_template({{"conv2d_weight_grad"}, conv2d_weight_grad, serves_floats, false, true});
+[[maybe_unused]] const bool conv2d_registered = register_template(
+    {.ops = {"conv2d"}, .candidates = conv2d, .serves = serves_floats, .tf32 = true, .finishes = true});
+[[maybe_unused]] const bool conv2d_input_grad_registered = register_template({.ops = {"conv2d_input_grad"},
+                                                                              .candidates = conv2d_input_grad,
+                                                                              .serves = serves_floats,
+                                                                              .tf32 = true,
+                                                                              .finishes = true});
+[[maybe_unused]] const bool conv2d_weight_grad_registered = register_template(
+    {.ops = {"conv2d_weight_grad"}, .candidates = conv2d_weight_grad, .serves = serves_floats, .tf32 = true});
 
 }  // namespace
 

@@ -1,0 +1,160 @@
+// The gradients of attention by q, k and v in one request. As two kernels they take 7 products of matrices,
+// 3 for q and 4 for k and v, because both compute the scores and their gradient. One kernel takes 5. Its
+// group has a part of a head's keys and goes through all queries for each chunk of them. It adds to its own
+// copy of q's gradient, in scratch memory, so that the order of the sum is always the same; a second launch
+// adds the copies. The copy is read and written for each chunk: a byte for OWN / 2 floating-point
+// operations that are saved.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates.h"
+#include "athanor/kernels/gpu/templates/attention.h"
+#include "athanor/kernels/gpu/templates/points.h"
+
+namespace athanor::gpu {
+namespace {
+
+using Kind = AttentionKind;
+
+constexpr int64_t most_scratch = int64_t{256} << 20;
+// A compute unit holds one or two groups; with so many for each, the last round of groups matters little.
+constexpr int64_t groups_of_unit = 4;
+
+KernelRequest queries_of(const KernelRequest& request) {
+  KernelRequest queries = request;
+  queries.with.clear();
+  queries.outputs.resize(1);
+  return queries;
+}
+
+KernelRequest keys_and_values_of(const KernelRequest& request) {
+  KernelRequest others = request;
+  others.op = request.with[0];
+  others.with = {request.with[1]};
+  others.outputs.erase(others.outputs.begin());
+  return others;
+}
+
+/// Binds a launch of keys_and_values_of(request) to the request's buffers, which have one more output.
+void bind_outputs(GpuLaunch& launch, const KernelRequest& request) {
+  for (GpuLaunch::Argument& argument : launch.arguments)
+    if (argument.buffer >= static_cast<int>(request.inputs.size())) ++argument.buffer;
+}
+
+/// How the groups of a point share the keys of a head.
+struct Parts {
+  int64_t chunks, parts, numbers;  // of all keys; of a head; of a part's copy of the gradient
+  Parts(const AttentionProblem& p, const AttentionPoint& point, const GpuTraits& traits)
+      : chunks(ceil_div(p.keys, point.rows)),
+        numbers(ceil_div(p.queries, point.block) * point.block * ceil_div(p.d, point.side) * point.side) {
+    const int64_t most = most_scratch / (p.batches * numbers * number_bytes(p));
+    parts = std::min({chunks, ceil_div(groups_of_unit * traits.compute_units, p.batches), most});
+    if (parts > 0) parts = ceil_div(chunks, ceil_div(chunks, parts));  // as many chunks in each
+  }
+  static int64_t number_bytes(const AttentionProblem& p) { return p.dtype == DType::f64 ? 8 : 4; }
+};
+
+GpuCandidate one_kernel(const KernelRequest& request, AttentionText text, const AttentionPoint& point,
+                        const Parts& parts) {
+  AttentionProblem& p = text.problem;
+  const char* const number = p.dtype == DType::f64 ? "f64" : "f32";
+  p.parameters += fmt::format(", BUFFER({}, copies)", number);
+  p.binds += fmt::format("BIND({}, copies); ", number);
+  text.defines.set("PARTS", parts.parts);
+  GpuLaunch launch = attention_launch(text, point);
+  bind_outputs(launch, request);
+  launch.arguments.push_back({request.scratch_buffer()});
+  launch.groups = {p.batches * parts.parts, 1, 1};
+
+  constexpr int64_t items = 256;
+  AttentionText sum = attention_text(queries_of(request), Kind::grad_qkv);
+  sum.defines.set("PARTS", parts.parts)
+      .set("OWN", point.rows)
+      .set("BLOCK", point.block)
+      .set("SIDE", point.side)
+      .set("BATCHES", p.batches)
+      .set("COPIED", number);
+  const int64_t group = std::min(items, point.items);
+  GpuLaunch adding{.name = "attention_sum",
+                   .source = sum.defines.text() + std::string(template_text("attention_operands")) +
+                             std::string(template_text("attention_sum")),
+                   .groups = {ceil_div(p.batches * p.queries * p.d, group), 1, 1},
+                   .group_size = {group, 1, 1},
+                   .arguments = {{request.scratch_buffer()}, {static_cast<int>(request.inputs.size())}}};
+  return {
+      .name = fmt::format("attention gradients {}x{} of {} parts", point.rows, point.block, parts.parts),
+      .parameters = {{"rows", point.rows},
+                     {"block", point.block},
+                     {"items", point.items},
+                     {"parts", parts.parts}},
+      .scratch_bytes = static_cast<size_t>(p.batches * parts.parts * parts.numbers * Parts::number_bytes(p)),
+      .launches = {std::move(launch), std::move(adding)}};
+}
+
+/// Registers in which an item sums: its elements of the gradients by k, v and q. With more, compilers were
+/// seen to spill.
+constexpr int64_t most_sums = 48;
+int64_t sums(const AttentionProblem& p, const AttentionPoint& point) {
+  const int64_t d = ceil_div(p.d, point.side), e = ceil_div(p.e, point.side);
+  const int64_t elements = point.rows / point.side * (d + e) + point.block / point.side * d;
+  return elements * Parts::number_bytes(p) / 4;
+}
+
+/// Whether one kernel takes less time than two even where the copies lie in a card's memory. It does 5 OWN
+/// / 4 floating-point operations while it moves a byte of them; cards without matrix units do up to 20.
+bool leads(const AttentionPoint& point, const Parts& parts) {
+  return 5 * point.rows / 4 >= 40 || parts.parts == parts.chunks;
+}
+
+/// The kernels that compute all three; `lead` come before pairs of kernels.
+struct InOneKernel {
+  std::vector<GpuCandidate> lead, follow;
+  InOneKernel(const KernelRequest& request, const GpuTraits& traits) {
+    const AttentionText text = attention_text(keys_and_values_of(request), Kind::grad_qkv);
+    for (const AttentionPoint& point :
+         traits.grain->points->attention(text.problem, text.footprint, traits)) {
+      // Without a side, items have rows of their own: those of a group would add to the same gradient.
+      if (point.side == 0 || sums(text.problem, point) > most_sums) continue;
+      const Parts parts(text.problem, point, traits);
+      if (parts.parts > 0)
+        (leads(point, parts) ? lead : follow).push_back(one_kernel(request, text, point, parts));
+    }
+  }
+};
+
+std::vector<GpuCandidate> pairs(const KernelRequest& request, const GpuTraits& traits) {
+  std::vector<GpuCandidate> all;
+  const auto others = attention_candidates(keys_and_values_of(request), Kind::grad_kv, traits);
+  for (const GpuCandidate& first : attention_candidates(queries_of(request), Kind::grad_q, traits))
+    for (const GpuCandidate& second : others) {
+      GpuCandidate pair = first;
+      pair.name += ", " + second.name;
+      for (const auto& [name, value] : second.parameters) pair.parameters["second_" + name] = value;
+      pair.launches.push_back(second.launches.front());
+      bind_outputs(pair.launches.back(), request);
+      all.push_back(std::move(pair));
+    }
+  return all;
+}
+
+}  // namespace
+
+std::vector<GpuCandidate> attention_gradients(const KernelRequest& request, const GpuTraits& traits) {
+  InOneKernel one(request, traits);
+  std::vector<GpuCandidate> all = std::move(one.lead);
+  std::ranges::move(pairs(request, traits), std::back_inserter(all));
+  std::ranges::move(one.follow, std::back_inserter(all));
+  return all;
+}
+
+bool has_attention_gradients(const KernelRequest& request, const GpuTraits& traits) {
+  if (request.output().shape.size() == 0) return false;
+  const AttentionText text = attention_text(queries_of(request), Kind::grad_q);
+  if (!flash_candidates(text.problem, traits).empty()) return false;
+  const InOneKernel one(request, traits);
+  return !one.lead.empty() || !one.follow.empty();
+}
+
+}  // namespace athanor::gpu
