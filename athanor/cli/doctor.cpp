@@ -26,6 +26,7 @@
 #include "athanor/doctor/records.h"
 #include "athanor/doctor/report.h"
 #include "athanor/doctor/self_test.h"
+#include "athanor/kernels/cache.h"
 
 namespace athanor::cli {
 namespace {
@@ -114,6 +115,7 @@ void note_outcome(const DoctorOptions& options, const Diagnosis& diagnosis, Reco
 }
 
 int diagnose_machine(const DoctorOptions& options, const Machine& machine, const Style& style) {
+  KernelCache::instance().leave_damaged();  // the report names it, and --fix moves it
   Facts facts(machine);
   const auto only = ids_of(options.only);
   if (options.self_test || only.contains("device.self_test"))

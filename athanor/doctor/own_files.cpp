@@ -34,6 +34,11 @@ bool is_home(const Machine& machine, const std::string& path) {
          (root || !leads_to_system(machine, path));
 }
 
+bool has_our_name(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("athanor") || name.starts_with(".athanor");
+}
+
 // The folder that an XDG variable names, or the usual one in the home. By the standard, programs ignore a
 // relative path; here it means no folder at all, so that a setting is never overlooked.
 std::string base_folder(const Machine& machine, const char* variable, const char* usual,
@@ -107,9 +112,9 @@ OwnFiles own_files(const Facts& facts) {
   const std::string cache = cache_folder(facts);
   if (!leads_to_system(machine, cache)) {
     own.database = path_in(cache, "athanor.db");
-    // A folder without Athanor's name may hold other things than Athanor's.
-    const std::string name = cache.substr(cache.rfind('/') + 1);
-    const bool named = name.starts_with("athanor") || name.starts_with(".athanor");
+    // A folder without Athanor's name, or a link to one, may hold other things than Athanor's.
+    const auto real = machine.resolve(cache);
+    const bool named = has_our_name(cache) && (!real || has_our_name(*real));
     if (named && may_be_made(machine, cache, own.home)) own.cache = cache;
   }
   const std::string config = base_folder(machine, "XDG_CONFIG_HOME", "/.config", own.home);

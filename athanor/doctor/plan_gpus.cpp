@@ -22,6 +22,9 @@ std::string lower(std::string text) {
   return text;
 }
 
+// "4090" may be part of a name, "7" is the number of a GPU.
+constexpr size_t shortest_number_of_a_name = 3;
+
 std::string what_is_here(const Facts& facts) {
   std::vector<std::string> all;
   for (const Gpu& gpu : facts.gpus())
@@ -46,7 +49,7 @@ Gpus named(const Facts& facts, const Gpus& among, const std::string& name) {
   Gpus found;
   for (const Gpu* gpu : among)
     if (is_number ? gpu->index == number : goes_by(*gpu, lower(name))) found.push_back(gpu);
-  if (found.empty() && !is_number && !name.empty())
+  if (found.empty() && !name.empty() && (!is_number || name.size() >= shortest_number_of_a_name))
     for (const Gpu* gpu : among)
       if (lower(gpu->title()).find(lower(name)) != std::string::npos) found.push_back(gpu);
   if (found.empty()) throw unknown(fmt::format("there is no GPU '{}' here", name));
@@ -115,11 +118,11 @@ void describe_other(PlannedGpu& planned, const Facts& facts, const Gpu& gpu, con
   } else {
     planned.use = PlannedGpu::Use::apart;
     const std::string what = what_is_installed(alone);
-    const Text why = same_vendor ? Text{"this one has no kernels for it", "本环境没有它的内核"}
-                                 : Text{"one has the kernels of one vendor", "一个环境只含一个厂商的内核"};
-    planned.reason = {
-        fmt::format("not used: it needs an environment of its own ({}), for {}: {}", what, why.en, command),
-        fmt::format("不使用：它需要单独的环境（{}），{}：{}", what, why.zh, command)};
+    const Text why = same_vendor ? Text{"this installation has no kernels for it", "本环境没有它的内核"}
+                                 : Text{"an installation serves one vendor", "一个环境只含一个厂商的内核"};
+    planned.reason = {fmt::format("not used: see {}. It needs an environment of its own ({}), because {}",
+                                  command, what, why.en),
+                      fmt::format("不使用：它需要单独的环境（{}），{}：{}", what, why.zh, command)};
   }
 }
 
@@ -210,7 +213,8 @@ void describe_gpus(InstallPlan& plan, const Facts& facts, const Gpus& used, cons
       planned.use = PlannedGpu::Use::used;
       planned.reason = {"used", "使用"};
     } else if (is_used) {
-      planned.reason = {"meant, but see below", "拟使用，但见下文"};
+      planned.reason = {"this plan is for it, but is not possible: see below",
+                        "本计划针对它，但无法实现：见下文"};
     } else if (const Text why = not_ours(gpu); !why.en.empty()) {
       planned.reason = why;
     } else if (lower(choice.device) == "cpu") {

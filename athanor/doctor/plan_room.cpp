@@ -51,7 +51,7 @@ void plan_room(InstallPlan& plan, const Facts& facts, const std::vector<const Gp
   const Compatibility::Room* need = known.room_for(plan.goal, room_of_plan(plan));
   Link link{"room", here.disk ? format_bytes(*here.disk) + " free" : "-", {}, {}, false};
   if (need == nullptr) {
-    link.reason = {fmt::format("how much it takes is not known ({})", origin("room")),
+    link.reason = {fmt::format("how much room it takes is not known ({})", origin("room")),
                    fmt::format("所需空间未知（{}）", origin("room"))};
     plan.links.push_back(link);
     return;
@@ -73,7 +73,7 @@ void plan_room(InstallPlan& plan, const Facts& facts, const std::vector<const Gp
         one.kind == RoomKind::disk
             ? Text{"more room: another disk for the environment, or an emptied one (pip cache purge)",
                    "更多空间：把环境放在其他磁盘，或清理磁盘（pip cache purge）"}
-            : Text{"a machine with more of it", "配置更高的机器"};
+            : Text{"other programs closed, or a machine with more", "关闭其他程序，或使用配置更高的机器"};
   }
   // pip keeps its downloads in its cache, which is under the home too.
   if (!link.broken && need->installed && need->download && here.disk &&

@@ -115,6 +115,8 @@ class KernelCache {
   std::vector<Entry> entries();
   /// Why the file is not used: "cannot be used (Permission denied)"; "" if it is.
   std::string why_unused();
+  /// A damaged file stays where it is, unused: for programs that only look.
+  void leave_damaged();
   /// Throws Error(io) when the file cannot be used.
   void clear();
   /// export_to() copies everything to a new file. import_from() adds a file's winners, marks and kernels.
@@ -142,7 +144,7 @@ class KernelCache {
   std::mutex mutex_;
   std::filesystem::path file_;
   sqlite3* database_ = nullptr;
-  bool tried_ = false, writable_ = true, moved_aside_ = false;
+  bool tried_ = false, writable_ = true, moved_aside_ = false, leaves_damaged_ = false;
   std::string trouble_;  // why the file is not used
 };
 

@@ -177,8 +177,14 @@ bool KernelCache::prepare_file(std::string& damage) {
   return true;
 }
 
+void KernelCache::leave_damaged() {
+  const std::scoped_lock lock(mutex_);
+  leaves_damaged_ = true;
+}
+
 bool KernelCache::move_aside(const std::string& damage) {
-  if (moved_aside_) return false;
+  if (leaves_damaged_) give_up(fmt::format("is damaged ({}) and not used", damage));
+  if (moved_aside_ || leaves_damaged_) return false;
   moved_aside_ = true;
   try {
     // If several processes see the damage, one moves the file; the others must not move the new file.

@@ -24,6 +24,12 @@ struct Outcome {
   double cpu_seconds = 0;  // CPU time that it used
 };
 
+/// Tests may be run in the background, where shells let programs ignore these signals.
+inline const bool signals_by_default = [] {
+  for (const int stops : {SIGINT, SIGTERM, SIGHUP}) std::signal(stops, SIG_DFL);
+  return true;
+}();
+
 /// A run of the program in the folder `where`, which also gets its output and its kernel timings, so that
 /// tests that run at the same time do not share them.
 class Program {

@@ -323,6 +323,8 @@ TEST_F(Safety, ADamagedCacheIsSaidAndMovedAside) {
   const Outcome found = run({"doctor", "--only", "environment.cache.corrupt", "--json"});
   EXPECT_EQ(found.exit_code, 1) << found.out;
   EXPECT_NE(found.out.find("environment.cache.corrupt"), std::string::npos);
+  run({"doctor"});  // whole: it also asks what examinations found
+  EXPECT_EQ(text("cache/athanor.db"), bytes) << "doctor only looks";
   const Outcome outcome = run(train("b", {"--max-steps", "2", "--quiet"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   expect_says(outcome, {"athanor.db is damaged", "moved to", "athanor.db.damaged"});

@@ -423,6 +423,20 @@ TEST(Commands, TakeBackACacheThatIsOurs) {
             std::vector<std::string>{"sudo chown -R ada /home/ada/.cache/athanor"});
 }
 
+// chown -R of a link changes what it leads to.
+TEST(Commands, LeaveACacheThatLeadsElsewhere) {
+  const UnpackedMachine machine("doctor/trap-cache-of-root");
+  const auto cache = machine.root() / "home/ada/.cache/athanor";
+  std::filesystem::create_directories(machine.root() / "srv");
+  std::filesystem::rename(cache, machine.root() / "srv/company");
+  std::filesystem::create_directory_symlink("/srv/company", cache);
+  const Machine linked(machine.root());
+  const Facts facts(linked);
+  const Diagnosis diagnosis = diagnose(checks(), facts, {"environment.cache"});
+  for (const Offer& offer : offers(*diagnosis.find("environment.cache")))
+    for (const std::string& command : offer.commands) EXPECT_THAT(command, Not(HasSubstr("chown")));
+}
+
 const Result& cache_of(const Diagnosis& diagnosis) { return *diagnosis.find("environment.cache"); }
 
 // Changing the owner helps neither if a path cannot be a folder, nor if the database is of a later version.

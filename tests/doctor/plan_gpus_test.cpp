@@ -129,7 +129,7 @@ TEST(PlansForGpus, SayWhatBecomesOfTheOtherVendorsGpu) {
 TEST(PlansForGpus, TakeTheDeviceThatIsAskedFor) {
   ATHANOR_NEEDS_BACKENDS();
   const std::string name = "doctor/trap-amd-and-nvidia";
-  for (const char* device : {"1", "0000:03:00.0", "03:00.0", "rx 6800"})
+  for (const char* device : {"1", "0000:03:00.0", "03:00.0", "rx 6800", "6800"})
     EXPECT_THAT(plan_with(name, "pytorch", {"", device}).index, HasSubstr("/whl/rocm")) << device;
   const InstallPlan cpu = plan_with(name, "pytorch", {"", "cpu"});
   EXPECT_THAT(cpu.index, HasSubstr("/cpu"));

@@ -234,6 +234,22 @@ TEST(Room, IsJudgedByWhatIsKnown) {
   EXPECT_THAT(shortages(need, {"/", 4, 20, 30}), ::testing::SizeIs(1));
 }
 
+TEST(Room, OfMainMemoryIsJudgedForEachGoal) {
+  const UnpackedMachine unpacked("doctor/healthy-no-gpu");
+  const auto goals_without = [&](int64_t available_kib) {
+    write_text(unpacked.root() / "proc/meminfo",
+               "MemTotal: 4000000 kB\nMemAvailable: " + std::to_string(available_kib) + " kB\n");
+    const Machine machine(unpacked.root());
+    const Result* room = nullptr;
+    const Diagnosis diagnosis = diagnose(checks(), Facts(machine));
+    room = diagnosis.find("system.room");
+    return room == nullptr || room->verdict == Verdict::ok ? "" : room->finding.values.at("goals");
+  };
+  EXPECT_EQ(goals_without(2'000'000), "");
+  EXPECT_EQ(goals_without(300'000), "TensorFlow");  // PyTorch is installed
+  EXPECT_EQ(goals_without(100'000), "TensorFlow, JAX");
+}
+
 TEST(AthanorPlans, WorkForEveryVendor) {
   for (const char* machine :
        {"healthy-rtx4090", "healthy-rx6800xt", "healthy-arc", "healthy-no-gpu", "row14-half-precision"})

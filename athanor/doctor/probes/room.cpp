@@ -12,7 +12,7 @@
 namespace athanor::doctor {
 namespace {
 
-// Less is too little for anything: system.disk and system.memory report that.
+// Less is too little for anything: system.disk reports that.
 constexpr uint64_t full_disk = uint64_t{1} << 30;
 
 bool has_package(const Facts& f, std::string_view name) {
@@ -47,8 +47,7 @@ const AddProbe room_probe("system.room", [](const Facts& f) {
       if (goals.empty() || goals.back() != name) goals.emplace_back(name);
     }
   };
-  RoomHere home = room_here(f, gpus);
-  if (home.memory && *home.memory < full_disk) home.memory.reset();  // system.memory reports that
+  const RoomHere home = room_here(f, gpus);
   for (const auto& [name, goal, package] :
        {std::array{"PyTorch", "pytorch", "torch"}, std::array{"TensorFlow", "tensorflow", "tensorflow"},
         std::array{"JAX", "jax", "jax"}})
