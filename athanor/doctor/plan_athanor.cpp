@@ -216,7 +216,9 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
   if (plan.broken() != nullptr)
     for (PlannedGpu& gpu : plan.gpus)
       if (gpu.use == PlannedGpu::Use::used)
-        gpu.use = PlannedGpu::Use::unused, gpu.reason = {"this plan is for it, but is not possible: see below", "本计划针对它，但无法实现：见下文"};
+        gpu.use = PlannedGpu::Use::unused,
+        gpu.reason = {"this plan is for it, but is not possible: see below",
+                      "本计划针对它，但无法实现：见下文"};
   for (const auto& [name, value] : plan.variables)
     plan.links.push_back({"variable",
                           fmt::format("{}={}", name, value),

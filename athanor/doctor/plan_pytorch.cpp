@@ -20,12 +20,13 @@ Text torch_reason(const TorchWheel& wheel, const std::vector<const Gpu*>& gpus) 
   // For an unknown chip, only that nothing speaks against it.
   if (wheel.flavour.starts_with("cu") &&
       std::ranges::any_of(gpus, [](const Gpu* gpu) { return gpu->arch.empty(); }))
-    return {fmt::format("the newest known that may run here; whether the wheel has kernels for the GPU is not "
-                        "known, because its chip could not be read ({})",
-                        origin("pytorch")),
-            fmt::format("可能可用的已知最新版本；无法读出此 GPU 的芯片，因此 wheel 是否包含其内核"
-                        "未知（{}）",
-                        origin("pytorch"))};
+    return {
+        fmt::format("the newest known that may run here; whether the wheel has kernels for the GPU is not "
+                    "known, because its chip could not be read ({})",
+                    origin("pytorch")),
+        fmt::format("可能可用的已知最新版本；无法读出此 GPU 的芯片，因此 wheel 是否包含其内核"
+                    "未知（{}）",
+                    origin("pytorch"))};
   if (!wheel.therock)
     return {fmt::format("the newest known whose wheels run on this GPU and driver ({})", origin("pytorch")),
             fmt::format("其 wheel 支持此 GPU 和驱动的已知最新版本（{}）", origin("pytorch"))};
