@@ -106,6 +106,22 @@ TEST_F(GpuLateFault, LeavesNoUploadUnderWay) {
   EXPECT_GE(driver->finishes, 1);
 }
 
+// The wait for a block of pinned memory failed once: the block was filled again while its copy was on its way.
+TEST_F(GpuLateFault, MemoryIsNotUsedAgainBecauseAWaitFailed) {
+  const std::shared_ptr<Event> event = device->kernels().record();
+  for (const int failing : {0, 1, 2}) {
+    driver->failing_waits = failing;
+    const int before = driver->awaits + driver->finishes;
+    event->settle();
+    EXPECT_EQ(driver->failing_waits, 0);
+    EXPECT_EQ(driver->awaits + driver->finishes, before + failing + 1) << "the last wait did not fail";
+  }
+  driver->failing_waits = 100;
+  event->settle();  // a lost device: it does not wait without end
+  EXPECT_GT(driver->failing_waits, 90);
+  driver->failing_waits = 0;
+}
+
 // CUDA reports a kernel's error from whichever call comes next.
 TEST_F(GpuLateFault, ACallThatReportsEarlierWorkNamesItsSteps) {
   driver->failed = true;

@@ -52,6 +52,8 @@ class HostDriver final : public gpu::Driver {
   /// Whether marks pass only when they are waited for; how many times a stream was told to wait for one.
   std::atomic<bool> late = false;
   std::atomic<int> waits = 0;
+  /// How many of the next waits fail although the work goes on.
+  std::atomic<int> failing_waits = 0;
   /// What a launch does; none: it is refused.
   std::function<void(const gpu::Launch&)> kernel;
   /// How many times a whole stream, or a mark, was waited for, and how many marks were given back.
@@ -136,10 +138,12 @@ class HostDriver final : public gpu::Driver {
   bool passed(gpu::Mark) override { return !late; }
   void await(gpu::Mark) override {
     ++awaits;
+    fail_wait();
     work();
   }
   void finish(gpu::Stream) override {
     ++finishes;
+    fail_wait();
     work();
   }
   void release(gpu::Mark) noexcept override { ++released; }
@@ -168,6 +172,9 @@ class HostDriver final : public gpu::Driver {
   void unload(gpu::Module, std::span<const gpu::Function>) noexcept override {}
 
  private:
+  void fail_wait() {
+    if (failing_waits > 0 && failing_waits-- > 0) no("be waited for");
+  }
   void take_command() {
     if (is_full) work();
   }

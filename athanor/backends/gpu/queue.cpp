@@ -30,7 +30,7 @@ void GpuEvent::settle() const noexcept {
   try {
     await();
   } catch (const std::exception&) {
-    // Its work failed: it does not run any more.
+    queue_.settle();
   }
 }
 
@@ -252,11 +252,14 @@ std::shared_ptr<Event> GpuQueue::record() {
   return mark();
 }
 
+// A wait may fail although work goes on. A device on which two fail is lost, and runs nothing any more.
 void GpuQueue::settle() noexcept {
-  try {
-    await_all();
-  } catch (const std::exception&) {
-    // A lost device runs nothing any more.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      return await_all();
+    } catch (const std::exception&) {
+      continue;
+    }
   }
 }
 
