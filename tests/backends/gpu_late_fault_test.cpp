@@ -106,7 +106,7 @@ TEST_F(GpuLateFault, LeavesNoUploadUnderWay) {
   EXPECT_GE(driver->finishes, 1);
 }
 
-// The wait for a block of pinned memory failed once: the block was filled again while its copy was on its way.
+// A wait for a block of pinned memory failed once, and the block was filled while its copy was on its way.
 TEST_F(GpuLateFault, MemoryIsNotUsedAgainBecauseAWaitFailed) {
   const std::shared_ptr<Event> event = device->kernels().record();
   for (const int failing : {0, 1, 2}) {
