@@ -133,8 +133,8 @@ int tune(const TuneOptions& options) {
     if (measured.disturbed)
       std::cout << fmt::format("  {}: provisional, to be timed again by a later run\n",
                                measured.busy ? "the machine was busy" : "the samples differ widely");
-    for (const auto& [name, why] : measured.dropped)
-      std::cout << fmt::format("  {:>10}  {:>15}  {}: {}\n", "-", "", name, why);
+    for (const LeftOut& one : measured.dropped)
+      std::cout << fmt::format("  {:>10}  {:>15}  {}: {}\n", "-", "", one.name, one.why);
     std::cout.flush();
   }
   std::cout << fmt::format(

@@ -84,7 +84,9 @@ class KernelChooser {
     const auto [known, fresh] = decided_.emplace(key, decisions_.size());
     if (!fresh) return decisions_[known->second].steps.push_back(s);
     auto candidates = backend_of(step.device).candidates(step.device.index, *step.request);
-    Choice choice{place_of(candidates, step.kernel.name), step.why, step.measured, step.left_out};
+    size_t place = place_of(candidates, step.kernel.name);
+    if (place == candidates.size()) candidates = {step.kernel}, place = 0;
+    Choice choice{place, step.why, step.measured, step.left_out};
     if (!options_.only_plans) take_spared(step.device, *step.request, candidates, choice);
     decisions_.push_back({{s}, std::move(candidates), std::move(choice)});
   }

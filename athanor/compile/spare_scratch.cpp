@@ -28,7 +28,8 @@ double seconds_of(const PlanStep& step, const Candidate& candidate) {
 std::vector<Candidate> falling(const PlanStep& step, const std::string& key) {
   std::vector<Candidate> all = backend_of(step.device).candidates(step.device.index, *step.request);
   std::erase_if(all, [&](const Candidate& one) {
-    return std::ranges::find(step.left_out, one.name, &LeftOut::name) != step.left_out.end() ||
+    const auto known = std::ranges::find(step.left_out, one.name, &LeftOut::name);
+    return (known != step.left_out.end() && !known->may_serve) ||
            KernelCache::instance().is_marked(key, one.name);
   });
   std::ranges::stable_sort(all, {}, [&](const Candidate& one) { return seconds_of(step, one); });

@@ -119,6 +119,7 @@ struct Candidate {
 /// 300 MiB of scratch memory, the most is 256 MiB"}.
 struct LeftOut {
   std::string name, why;
+  bool may_serve = false;  // it was perhaps only not needed: why it has no time is not remembered
 };
 
 /// A backend: devices that run kernels.

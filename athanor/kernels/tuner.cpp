@@ -40,7 +40,8 @@ std::vector<LeftOut> without_time(const std::vector<Candidate>& candidates,
     if (!winner.times.empty() && std::ranges::find(winner.times, one.name, [](const auto& timed) {
                                    return timed.first;
                                  }) == winner.times.end())
-      all.push_back({one.name, "was wrong, could not run or was not needed when the others were timed"});
+      all.push_back(
+          {one.name, "was wrong, could not run or was not needed when the others were timed", true});
   return all;
 }
 

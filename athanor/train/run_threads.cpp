@@ -54,7 +54,7 @@ RunThreads::RunThreads(const TrainConfig& config, Device device, int64_t threads
                        CoreClock cores)
     : most_(use_threads(threads > 0 ? threads : config.threads, most)),
       adapts_(device == Device{} && config.threads == 0 && parse_tuning(config.tune) == Tuning::quick &&
-              most_ > 1),
+              config.memory_limit == 0 && most_ > 1),
       cores_(std::move(cores)),
       free_(static_cast<int>(most_), cpu_threads()) {
   if (adapts_) looked_ = cores_();

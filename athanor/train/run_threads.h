@@ -47,7 +47,8 @@ class RunThreads {
   using CoreClock = std::function<std::optional<os::CoreTime>()>;
 
   /// Sets the number of CPU threads of the process: `threads` (0: config.threads). It may change later only
-  /// if the run computes on the CPU, kernels may change too (TrainConfig::tune), and the user has not set it.
+  /// if the run computes on the CPU, kernels may change too (TrainConfig::tune), the user has not set it, and
+  /// memory is not limited: kernels need other scratch memory with another number of threads.
   /// `most`: threads on a quiet machine; 0: the same number. `cores`: for tests.
   RunThreads(const TrainConfig& config, Device device, int64_t threads, int64_t most,
              CoreClock cores = os::core_time);

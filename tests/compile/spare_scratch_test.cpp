@@ -112,6 +112,18 @@ TEST_F(SpareScratch, PlansThatAreOnlyMadeChooseNothingForLater) {
   EXPECT_EQ(step(Tuning::off, 9 * mib).kernel.name, "b");
 }
 
+// The tuner does not try all candidates, and does not remember why one has no time.
+TEST_F(SpareScratch, ACandidateWithoutATimeIsTaken) {
+  fresh(Tuning::full, 9 * mib);
+  const auto used = TuningCache::instance().used();
+  auto winner = KernelCache::instance().find_winner(used.begin()->first);
+  ASSERT_TRUE(winner);
+  std::erase_if(winner->times, [](const auto& timed) { return timed.first != "b"; });
+  KernelCache::instance().store_winner(used.begin()->first, *winner);
+  EXPECT_EQ(fresh(Tuning::off, 8 * mib).kernel.name, "b");
+  EXPECT_EQ(fresh(Tuning::off, 0).kernel.name, "a");
+}
+
 TEST_F(SpareScratch, AWrongCandidateIsNotTaken) {
   fake_.wrong = "a";
   fresh(Tuning::full, 9 * mib);

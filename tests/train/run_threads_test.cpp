@@ -84,6 +84,9 @@ TEST_F(RunThreadsTest, LeavesTheNumberAloneWhereItIsAskedForOrKernelsMustNotChan
   fixed.threads = 2;
   EXPECT_FALSE(looks(fixed));
   fixed = config_;
+  fixed.memory_limit = int64_t{1} << 30;  // a step that fits might no longer
+  EXPECT_FALSE(looks(fixed));
+  fixed = config_;
   fixed.deterministic = true;
   settle_tuning(fixed);
   EXPECT_FALSE(looks(fixed));
