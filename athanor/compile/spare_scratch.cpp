@@ -14,8 +14,13 @@
 namespace athanor {
 namespace {
 
-bool has_scratch(const PlanStep& step) {
-  return step.kind == PlanStep::Kind::launch && step.request && step.kernel.scratch_bytes > 0;
+/// The steps that launch kernels which can be chosen, by their problem.
+std::map<std::string, std::vector<size_t>> steps_by_problem(const Plan& plan) {
+  std::map<std::string, std::vector<size_t>> result;
+  for (size_t s = 0; s < plan.steps.size(); ++s)
+    if (const PlanStep& step = plan.steps[s]; step.kind == PlanStep::Kind::launch && step.request)
+      result[problem_key(step.device, *step.request)].push_back(s);
+  return result;
 }
 
 double seconds_of(const PlanStep& step, const Candidate& candidate) {
@@ -42,23 +47,20 @@ std::vector<Candidate> falling(const PlanStep& step, const std::string& key) {
 }  // namespace
 
 SparedScratch::SparedScratch(Plan& plan) {
-  std::map<std::string, bool> seen;
-  for (const PlanStep& step : plan.steps) {
-    if (!has_scratch(step)) continue;
-    std::string key = problem_key(step.device, *step.request);
-    if (!seen.emplace(key, true).second) continue;
-    std::vector<Candidate> kernels = falling(step, key);
-    if (kernels.size() > 1) problems_.push_back({std::move(key), std::move(kernels), step.why});
+  for (const auto& [key, steps] : steps_by_problem(plan)) {
+    const PlanStep& first = plan.steps[steps.front()];
+    if (first.kernel.scratch_bytes == 0) continue;
+    std::vector<Candidate> kernels = falling(first, key);
+    if (kernels.size() == 1) continue;
+    problems_.push_back({key, std::move(kernels), first.why});
+    set(plan, steps, problems_.back(), problems_.back().kernels.size() - 1);
   }
-  for (const Problem& problem : problems_) set(plan, problem, problem.kernels.size() - 1);
 }
 
-void SparedScratch::set(Plan& plan, const Problem& problem, size_t number) {
+void SparedScratch::set(Plan& plan, const std::vector<size_t>& steps, const Problem& problem, size_t number) {
   const Candidate& fast = problem.kernels.front();
-  for (PlanStep& step : plan.steps) {
-    if (step.kind != PlanStep::Kind::launch || !step.request ||
-        problem_key(step.device, *step.request) != problem.key)
-      continue;
+  for (const size_t s : steps) {
+    PlanStep& step = plan.steps[s];
     step.kernel = problem.kernels[number];
     step.spares_scratch = number > 0;
     step.why = number == 0 ? problem.why
@@ -69,9 +71,10 @@ void SparedScratch::set(Plan& plan, const Problem& problem, size_t number) {
 
 void SparedScratch::give_back(Plan& plan, const std::function<bool(const Plan&)>& fits) {
   std::ranges::stable_sort(problems_, {}, [](const Problem& p) { return p.kernels.front().scratch_bytes; });
+  auto steps = steps_by_problem(plan);
   for (const Problem& problem : problems_)
     for (size_t number = 0; number < problem.kernels.size(); ++number) {
-      set(plan, problem, number);
+      set(plan, steps[problem.key], problem, number);
       if (number + 1 == problem.kernels.size() || fits(plan)) break;
     }
 }

@@ -1,5 +1,6 @@
 // Kernels with less scratch memory, for a plan that does not fit its memory limit with the fastest ones.
 #pragma once
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ class SparedScratch {
     std::vector<Candidate> kernels;  // the fastest first, the one with the least scratch memory last
     std::string why;                 // the fastest was chosen
   };
-  static void set(Plan& plan, const Problem& problem, size_t number);
+  /// Gives these steps of the plan the problem's kernel of this number.
+  static void set(Plan& plan, const std::vector<size_t>& steps, const Problem& problem, size_t number);
 
   std::vector<Problem> problems_;
 };

@@ -107,21 +107,21 @@ Choice guess(Device device, const KernelRequest& request, const std::vector<Cand
     choice.index = place;
     if (cache.is_restored(key))
       choice.why = "as earlier in the run";
-    else if (cache.is_spared(key))
+    else if (cache.taken(key) == Taken::spared)
       choice.why = "little scratch memory, for the memory limit";
-    else if (cache.is_guess(key))
+    else if (cache.taken(key) == Taken::guess)
       choice.why = "best guess";
     else if (winner->times.empty())
       choice.why = "remembered from a problem that is alike";
     else
       choice.why = fmt::format("remembered as the fastest of {}", candidates.size());
     choice.measured = std::move(winner->times);
-    choice.unchecked = cache.is_guess(key) && needs_check(device, request, candidates[place]);
+    choice.unchecked = cache.taken(key) == Taken::guess && needs_check(device, request, candidates[place]);
     return choice;
   }
   choice = fresh_guess(device, request, candidates, key);
   choice.unchecked = needs_check(device, request, candidates[choice.index]);
-  cache.take_guess(key, {.name = candidates[choice.index].name, .candidates = among});
+  cache.take(key, {.name = candidates[choice.index].name, .candidates = among}, Taken::guess);
   return choice;
 }
 
@@ -129,8 +129,8 @@ void take_spared(Device device, const KernelRequest& request, const std::vector<
                  Choice& choice) {
   const Candidate& spared = candidates[choice.index];
   choice.unchecked = needs_check(device, request, spared);
-  TuningCache::instance().take_spared(problem_key(device, request),
-                                      {.name = spared.name, .candidates = fingerprint(candidates)});
+  TuningCache::instance().take(problem_key(device, request),
+                               {.name = spared.name, .candidates = fingerprint(candidates)}, Taken::spared);
 }
 
 void check_guess(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
@@ -146,8 +146,9 @@ void check_guess(Device device, const KernelRequest& request, const std::vector<
     KernelCache::instance().store_checked(check_key(device, request, candidates[i]));
     if (i != choice.index) {
       choice = {i, "best guess: those before it are wrong or cannot run", {}, contest.dropped()};
-      TuningCache::instance().take_guess(problem_key(device, request),
-                                         {.name = candidates[i].name, .candidates = fingerprint(candidates)});
+      TuningCache::instance().take(problem_key(device, request),
+                                   {.name = candidates[i].name, .candidates = fingerprint(candidates)},
+                                   Taken::guess);
     }
     choice.unchecked = false;
     return;
@@ -160,7 +161,8 @@ bool is_open(Device device, const KernelRequest& request, const std::vector<Cand
       !fits_trial(device, request, candidates))
     return false;
   const std::string key = problem_key(device, request);
-  if (TuningCache::instance().has_timed(key) || TuningCache::instance().is_spared(key)) return false;
+  if (TuningCache::instance().has_timed(key) || TuningCache::instance().taken(key) == Taken::spared)
+    return false;
   const auto winner = KernelCache::instance().find_winner(key);
   if (winner && winner->candidates == fingerprint(candidates) && !winner->times.empty() &&
       place_of(candidates, winner->name) < candidates.size())

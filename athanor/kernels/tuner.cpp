@@ -70,7 +70,7 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
   // Whether nothing is left to be timed.
   const auto settled = [&] {
     winner = cache.find(key, fingerprint(candidates), measure);
-    if (measure && cache.is_guess(key) && !cache.is_restored(key)) winner.reset();
+    if (measure && cache.taken(key) == Taken::guess && !cache.is_restored(key)) winner.reset();
     remembered = winner ? place_of(candidates, winner->name) : candidates.size();
     if (remembered == candidates.size()) winner.reset();
     return winner && !(is_provisional(*winner) && cache.is_quiet());
@@ -85,16 +85,17 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
   if (known) {
     auto untimed = without_time(candidates, *winner);
     return {remembered,
-            cache.is_restored(key)  ? "as earlier in the run"
-            : cache.is_spared(key)  ? "little scratch memory, for the memory limit"
-            : winner->times.empty() ? "remembered from a problem that is alike"
-                                    : remembered_as(candidates.size(), is_provisional(*winner)),
+            cache.is_restored(key)              ? "as earlier in the run"
+            : cache.taken(key) == Taken::spared ? "little scratch memory, for the memory limit"
+            : winner->times.empty()             ? "remembered from a problem that is alike"
+                                                : remembered_as(candidates.size(), is_provisional(*winner)),
             std::move(winner->times), std::move(untimed)};
   }
   if (!measure) return {0, "first of the list: tuning is off", {}};
   if (!winner)
     if (auto alike = choice_alike(device, request, candidates, key)) {
-      cache.take(key, {.name = candidates[alike->index].name, .candidates = fingerprint(candidates)});
+      cache.take(key, {.name = candidates[alike->index].name, .candidates = fingerprint(candidates)},
+                 Taken::alike);
       return *alike;
     }
   if (!fits_trial(device, request, candidates)) {

@@ -11,8 +11,7 @@ void TuningCache::Known::take(const std::string& key, const KernelCache::Winner&
   used[key] = winner.name;
   winners[key] = winner;
   winners[key].disturbed = 0;
-  guesses.erase(key);
-  spared.erase(key);
+  taken.erase(key);
 }
 
 std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, const std::string& candidates,
@@ -36,31 +35,16 @@ std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, con
   return winner;
 }
 
-void TuningCache::take(const std::string& key, const KernelCache::Winner& winner) {
+void TuningCache::take(const std::string& key, const KernelCache::Winner& winner, Taken why) {
   const std::scoped_lock lock(mutex_);
   known_.take(key, winner);
+  known_.taken[key] = why;
 }
 
-void TuningCache::take_guess(const std::string& key, const KernelCache::Winner& guess) {
+std::optional<Taken> TuningCache::taken(const std::string& key) const {
   const std::scoped_lock lock(mutex_);
-  known_.take(key, guess);
-  known_.guesses.insert(key);
-}
-
-bool TuningCache::is_guess(const std::string& key) const {
-  const std::scoped_lock lock(mutex_);
-  return known_.guesses.contains(key);
-}
-
-void TuningCache::take_spared(const std::string& key, const KernelCache::Winner& spared) {
-  const std::scoped_lock lock(mutex_);
-  known_.take(key, spared);
-  known_.spared.insert(key);
-}
-
-bool TuningCache::is_spared(const std::string& key) const {
-  const std::scoped_lock lock(mutex_);
-  return known_.spared.contains(key);
+  const auto found = known_.taken.find(key);
+  return found == known_.taken.end() ? std::nullopt : std::optional(found->second);
 }
 
 void TuningCache::remember(const std::string& key, const KernelCache::Winner& winner) {

@@ -11,6 +11,14 @@
 
 namespace athanor {
 
+/// Why a kernel is used that is not known to be the fastest.
+enum class Taken {
+  alike,  // it won for a problem that is alike
+  kept,   // it ran already, and the fastest is hardly faster
+  guess,  // nothing was timed yet
+  spared  // it needs little scratch memory
+};
+
 /// Winners by problem key (device, its driver, threads, request): those that this run uses, from the
 /// KernelCache or from a run that is resumed. Any thread may call it.
 class TuningCache {
@@ -23,14 +31,10 @@ class TuningCache {
                                           bool measured);
   /// Adds a winner that this process has timed; it replaces the present choice.
   void remember(const std::string& key, const KernelCache::Winner& winner);
-  /// Adds a winner that this process did not time; it is used from now on.
-  void take(const std::string& key, const KernelCache::Winner& winner);
-  /// The same for a kernel that was chosen only as the first candidate: it is not remembered.
-  void take_guess(const std::string& key, const KernelCache::Winner& guess);
-  bool is_guess(const std::string& key) const;
-  /// The same for a kernel that was chosen because it needs little scratch memory.
-  void take_spared(const std::string& key, const KernelCache::Winner& spared);
-  bool is_spared(const std::string& key) const;
+  /// Adds a kernel that is used from now on.
+  void take(const std::string& key, const KernelCache::Winner& winner, Taken why);
+  /// Why the present choice was taken; empty if it won by timing, now or on another day.
+  std::optional<Taken> taken(const std::string& key) const;
   /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
   std::map<std::string, std::string> used() const;
   /// Uses these winners, even if others were remembered or measured.
@@ -49,7 +53,7 @@ class TuningCache {
   struct Known {
     std::map<std::string, std::string> used, restored;
     std::map<std::string, KernelCache::Winner> winners;  // of this process
-    std::set<std::string> guesses, spared;               // those of them that are such
+    std::map<std::string, Taken> taken;                  // those of them that did not win
     std::set<std::string> problems_timed;
     int64_t timed = 0;
     bool quiet = true;

@@ -197,7 +197,8 @@ std::vector<KernelChange> TuningSession::conclude() {
   if (measured.winner == problem_.kernel) return {};
   const double before = time_of(measured, problem_.kernel);
   if (before > 0 && before < least_speedup * measured.seconds) {
-    TuningCache::instance().take(problem_.key, {.name = problem_.kernel, .candidates = candidates});
+    TuningCache::instance().take(problem_.key, {.name = problem_.kernel, .candidates = candidates},
+                                 Taken::kept);
     return {};
   }
   forget_plans_with({problem_.key});
