@@ -107,6 +107,12 @@ RunFolder choose_run(const nlohmann::json& given, TrainOptions& options) {
   if (!folder.has_run()) throw no_run_error(folder);
   const auto was_given = [&](const std::string& field) { return given.contains(field); };
   options.config = resume_config(stored_config(folder), options.config, was_given, folder.path);
+  const TrainConfig& config = options.config;
+  if (was_given("tune") && config.tune != "off" && (config.deterministic || !config.choices.empty()))
+    throw Error(ErrorCode::usage,
+                fmt::format("the run in '{}' was begun with {}, so no kernels are timed",
+                            folder.path.string(), config.deterministic ? "--deterministic" : "--choices"),
+                "--tune", "Leave out --tune to continue it");
   return folder;
 }
 

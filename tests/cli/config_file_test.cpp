@@ -12,6 +12,7 @@ namespace athanor {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class ConfigFileOfRun : public testing::ProgramTest {
@@ -74,6 +75,14 @@ TEST_F(ConfigFileOfRun, GivesWayToTheCommandLine) {
       train("both", {"--config", "plain/config.toml", "--deterministic", "--tune", "full"});
   EXPECT_EQ(both.exit_code, 2);
   EXPECT_THAT(both.err, HasSubstr("--deterministic chooses kernels without timing them"));
+
+  for (const std::string begun : {"fixed", "repeated"}) {
+    const testing::Outcome resumed = train(begun, {"--resume", "--tune", "full"});
+    EXPECT_EQ(resumed.exit_code, 2);
+    EXPECT_THAT(resumed.err, AllOf(HasSubstr(begun == "fixed" ? "--deterministic" : "--choices"),
+                                   HasSubstr("Leave out --tune")));
+    EXPECT_EQ(train(begun, {"--resume", "--tune", "off"}).exit_code, 0);
+  }
 }
 
 }  // namespace
