@@ -213,8 +213,9 @@ TEST_F(Examination, AStepOfADeviceThatHangsCanBeLeft) {
 
 TEST_F(Examination, TakesACrashForAnAnswerAndAutoAvoidsTheDevice) {
   show_whole_lines();
-  // The device is called a GPU, because auto does not consider the processor itself. Only one of the processes
-  // that examine it has attention: another could find the mark of a kernel that one died of, and answer first.
+  // The device is called a GPU, because auto does not consider the processor itself. Only one of the
+  // processes that examine it has attention: another could find the mark of a kernel that one died of, and
+  // answer first.
   const Outcome end = train("say:0x1000=4;kill:attention", {"--device", "auto"});
   ASSERT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(summary().at("device"), "cpu");

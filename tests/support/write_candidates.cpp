@@ -3,10 +3,11 @@
 // that the templates offer a GPU for training's products, convolutions and attention, and the first of
 // each kind for each op's own cases. It fails if an op with a template computes none of its cases.
 // `products`: only the first candidate, and the first that copies boxes or not, of products of 4096 x 4096
-// and, if there are matrix units, of GPT-2 small's attention. `convolutions`: of ResNet-50's, in f16 if there
-// are matrix units, else f32. With an architecture ("gfx1100", "sm_86") there are candidates for its matrix
-// units; `opencl` with 8 or 16 has those for Intel's units of that many lanes. (A plan for a GPU that does
-// not exist has only the first candidate of each op.) launches.json says what each launch needs.
+// and, if there are matrix units, of GPT-2 small's attention; and the first for all of its gradients.
+// `convolutions`: of ResNet-50's, in f16 if there are matrix units, else f32. With an architecture
+// ("gfx1100", "sm_86") there are candidates for its matrix units; `opencl` with 8 or 16 has those for Intel's
+// units of that many lanes. (A plan for a GPU that does not exist has only the first candidate of each op.)
+// launches.json says what each launch needs.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -133,9 +134,12 @@ class Writer {
            const std::string& title) {
     auto candidates = gpu_candidates(request, traits);
     if (first_only_) {
-      const auto by_boxes = [](const GpuCandidate& one) { return one.parameters.contains("boxes"); };
-      const auto other = std::ranges::find(candidates, !by_boxes(candidates.front()), by_boxes);
-      const bool several = other != candidates.end() && std::ranges::any_of(candidates, by_boxes);
+      // Of another kind than the first: with or without boxes, or all of attention's gradients in one kernel.
+      const auto kind = [](const GpuCandidate& one) {
+        return one.parameters.contains("boxes") || one.parameters.contains("parts");
+      };
+      const auto other = std::ranges::find(candidates, !kind(candidates.front()), kind);
+      const bool several = other != candidates.end();
       if (several) candidates[1] = *other;
       candidates.resize(several ? 2 : 1);
     }

@@ -84,7 +84,7 @@ std::vector<GpuCandidate> attention_candidates(const KernelRequest& request, Att
 /// For a request of the gradients by q, k and v: kernels that compute all three, and pairs of kernels for q
 /// and for k and v, in the order of what they are expected to take.
 std::vector<GpuCandidate> attention_gradients(const KernelRequest& request, const GpuTraits& traits);
-/// Whether some of these compute all three and none use matrix units, so that such a request is worth making.
+/// Whether some of these compute all three, so that such a request is worth making.
 bool has_attention_gradients(const KernelRequest& request, const GpuTraits& traits);
 
 /// Kernels by matrix units, best guess first; {} if no unit multiplies the type.

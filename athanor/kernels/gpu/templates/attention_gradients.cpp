@@ -2,8 +2,8 @@
 // 3 for q and 4 for k and v, because both compute the scores and their gradient. One kernel takes 5. Its
 // group has a part of a head's keys and goes through all queries for each chunk of them. It adds to its own
 // copy of q's gradient, in scratch memory, so that the order of the sum is always the same; a second launch
-// adds the copies. The copy is read and written for each chunk: a byte for OWN / 2 floating-point
-// operations that are saved.
+// adds the copies. The copy is read and written for each chunk: a byte for half as many floating-point
+// operations that are saved as the chunk has keys.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/attention.h"
+#include "athanor/kernels/gpu/templates/flash_kernel.h"
 #include "athanor/kernels/gpu/templates/points.h"
 
 namespace athanor::gpu {
@@ -43,25 +44,38 @@ void bind_outputs(GpuLaunch& launch, const KernelRequest& request) {
     if (argument.buffer >= static_cast<int>(request.inputs.size())) ++argument.buffer;
 }
 
-/// How the groups of a point share the keys of a head.
+int64_t number_bytes(const AttentionProblem& p) { return p.dtype == DType::f64 ? 8 : 4; }
+
+/// How groups that have `rows` keys at a time share the keys of a head, each part with a copy of `numbers`.
 struct Parts {
-  int64_t chunks, parts, numbers;  // of all keys; of a head; of a part's copy of the gradient
-  Parts(const AttentionProblem& p, const AttentionPoint& point, const GpuTraits& traits)
-      : chunks(ceil_div(p.keys, point.rows)),
-        numbers(ceil_div(p.queries, point.block) * point.block * ceil_div(p.d, point.side) * point.side) {
+  int64_t chunks, parts, numbers;  // of all keys; of a head; of a copy
+  Parts(const AttentionProblem& p, int64_t rows, int64_t copy_numbers, const GpuTraits& traits)
+      : chunks(ceil_div(p.keys, rows)), numbers(copy_numbers) {
     const int64_t most = most_scratch / (p.batches * numbers * number_bytes(p));
     parts = std::min({chunks, ceil_div(groups_of_unit * traits.compute_units, p.batches), most});
     if (parts > 0) parts = ceil_div(chunks, ceil_div(chunks, parts));  // as many chunks in each
   }
-  static int64_t number_bytes(const AttentionProblem& p) { return p.dtype == DType::f64 ? 8 : 4; }
+  size_t bytes(const AttentionProblem& p) const {
+    return static_cast<size_t>(p.batches * parts * numbers * number_bytes(p));
+  }
 };
 
-GpuCandidate one_kernel(const KernelRequest& request, AttentionText text, const AttentionPoint& point,
-                        const Parts& parts) {
-  AttentionProblem& p = text.problem;
+Parts parts_of(const AttentionProblem& p, const AttentionPoint& point, const GpuTraits& traits) {
+  return {p, point.rows,
+          ceil_div(p.queries, point.block) * point.block * ceil_div(p.d, point.side) * point.side, traits};
+}
+
+/// Gives the kernel the copies, in the scratch buffer, as its last argument.
+void add_copies(AttentionProblem& p) {
   const char* const number = p.dtype == DType::f64 ? "f64" : "f32";
   p.parameters += fmt::format(", BUFFER({}, copies)", number);
   p.binds += fmt::format("BIND({}, copies); ", number);
+}
+
+GpuCandidate one_kernel(const KernelRequest& request, AttentionText text, const AttentionPoint& point,
+                        const Parts& parts) {
+  const AttentionProblem& p = text.problem;
+  add_copies(text.problem);
   text.defines.set("PARTS", parts.parts);
   GpuLaunch launch = attention_launch(text, point);
   bind_outputs(launch, request);
@@ -75,7 +89,7 @@ GpuCandidate one_kernel(const KernelRequest& request, AttentionText text, const 
       .set("BLOCK", point.block)
       .set("SIDE", point.side)
       .set("BATCHES", p.batches)
-      .set("COPIED", number);
+      .set("COPIED", p.dtype == DType::f64 ? "f64" : "f32");
   const int64_t group = std::min(items, point.items);
   GpuLaunch adding{.name = "attention_sum",
                    .source = sum.defines.text() + std::string(template_text("attention_operands")) +
@@ -83,14 +97,13 @@ GpuCandidate one_kernel(const KernelRequest& request, AttentionText text, const 
                    .groups = {ceil_div(p.batches * p.queries * p.d, group), 1, 1},
                    .group_size = {group, 1, 1},
                    .arguments = {{request.scratch_buffer()}, {static_cast<int>(request.inputs.size())}}};
-  return {
-      .name = fmt::format("attention gradients {}x{} of {} parts", point.rows, point.block, parts.parts),
-      .parameters = {{"rows", point.rows},
-                     {"block", point.block},
-                     {"items", point.items},
-                     {"parts", parts.parts}},
-      .scratch_bytes = static_cast<size_t>(p.batches * parts.parts * parts.numbers * Parts::number_bytes(p)),
-      .launches = {std::move(launch), std::move(adding)}};
+  return {.name = fmt::format("attention gradients {}x{} of {} parts", point.rows, point.block, parts.parts),
+          .parameters = {{"rows", point.rows},
+                         {"block", point.block},
+                         {"items", point.items},
+                         {"parts", parts.parts}},
+          .scratch_bytes = parts.bytes(p),
+          .launches = {std::move(launch), std::move(adding)}};
 }
 
 /// Registers in which an item sums: its elements of the gradients by k, v and q. With more, compilers were
@@ -99,7 +112,7 @@ constexpr int64_t most_sums = 48;
 int64_t sums(const AttentionProblem& p, const AttentionPoint& point) {
   const int64_t d = ceil_div(p.d, point.side), e = ceil_div(p.e, point.side);
   const int64_t elements = point.rows / point.side * (d + e) + point.block / point.side * d;
-  return elements * Parts::number_bytes(p) / 4;
+  return elements * number_bytes(p) / 4;
 }
 
 /// Whether one kernel takes less time than two even where the copies lie in a card's memory. It does 5 OWN
@@ -108,26 +121,64 @@ bool leads(const AttentionPoint& point, const Parts& parts) {
   return 5 * point.rows / 4 >= 40 || parts.parts == parts.chunks;
 }
 
+/// One kernel by matrix units. No card has run it, so it follows pairs of kernels.
+void add_flash(std::vector<GpuCandidate>& to, const KernelRequest& request, const GpuTraits& traits) {
+  AttentionProblem problem = attention_text(keys_and_values_of(request), Kind::grad_qkv).problem;
+  const AttentionProblem queries = attention_text(queries_of(request), Kind::grad_q).problem;
+  std::vector<FlashPoint> points = flash_points(problem, traits);
+  add_copies(problem);
+  for (FlashPoint& point : points) {
+    const Parts parts(problem, point.rows(), FlashKernel(problem, point).copy_numbers(), traits);
+    if (parts.parts == 0) continue;
+    point.parts = parts.parts;
+    GpuCandidate candidate = flash_candidate(problem, point);
+    candidate.name = fmt::format("{} attention gradients {}x{} of {} parts", point.unit.unit->name,
+                                 point.rows(), point.block, parts.parts);
+    candidate.parameters["parts"] = parts.parts;
+    candidate.scratch_bytes = parts.bytes(problem);
+    bind_outputs(candidate.launches.front(), request);
+    candidate.launches.front().arguments.push_back({request.scratch_buffer()});
+    candidate.launches.push_back(FlashKernel(queries, point).sum_launch());
+    candidate.launches.back().arguments = {{request.scratch_buffer()},
+                                           {static_cast<int>(request.inputs.size())}};
+    to.push_back(std::move(candidate));
+  }
+}
+
 /// The kernels that compute all three; `lead` come before pairs of kernels.
 struct InOneKernel {
   std::vector<GpuCandidate> lead, follow;
   InOneKernel(const KernelRequest& request, const GpuTraits& traits) {
+    // Lanes are slower than any kernels by matrix units.
+    const AttentionText of_queries = attention_text(queries_of(request), Kind::grad_q);
+    if (!flash_points(of_queries.problem, traits).empty()) {
+      add_flash(follow, request, traits);
+      return;
+    }
     const AttentionText text = attention_text(keys_and_values_of(request), Kind::grad_qkv);
     for (const AttentionPoint& point :
          traits.grain->points->attention(text.problem, text.footprint, traits)) {
       // Without a side, items have rows of their own: those of a group would add to the same gradient.
       if (point.side == 0 || sums(text.problem, point) > most_sums) continue;
-      const Parts parts(text.problem, point, traits);
+      const Parts parts = parts_of(text.problem, point, traits);
       if (parts.parts > 0)
         (leads(point, parts) ? lead : follow).push_back(one_kernel(request, text, point, parts));
     }
   }
 };
 
+/// The kernels for pairs: the first two by matrix units, if there are any, because all pairs are timed.
+std::vector<GpuCandidate> kernels_of(const KernelRequest& request, Kind kind, const GpuTraits& traits) {
+  std::vector<GpuCandidate> by_units = flash_candidates(attention_text(request, kind).problem, traits);
+  if (by_units.empty()) return attention_candidates(request, kind, traits);
+  by_units.resize(std::min<size_t>(2, by_units.size()));
+  return by_units;
+}
+
 std::vector<GpuCandidate> pairs(const KernelRequest& request, const GpuTraits& traits) {
   std::vector<GpuCandidate> all;
-  const auto others = attention_candidates(keys_and_values_of(request), Kind::grad_kv, traits);
-  for (const GpuCandidate& first : attention_candidates(queries_of(request), Kind::grad_q, traits))
+  const auto others = kernels_of(keys_and_values_of(request), Kind::grad_kv, traits);
+  for (const GpuCandidate& first : kernels_of(queries_of(request), Kind::grad_q, traits))
     for (const GpuCandidate& second : others) {
       GpuCandidate pair = first;
       pair.name += ", " + second.name;
@@ -151,8 +202,6 @@ std::vector<GpuCandidate> attention_gradients(const KernelRequest& request, cons
 
 bool has_attention_gradients(const KernelRequest& request, const GpuTraits& traits) {
   if (request.output().shape.size() == 0) return false;
-  const AttentionText text = attention_text(queries_of(request), Kind::grad_q);
-  if (!flash_candidates(text.problem, traits).empty()) return false;
   const InOneKernel one(request, traits);
   return !one.lead.empty() || !one.follow.empty();
 }

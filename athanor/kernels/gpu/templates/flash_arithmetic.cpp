@@ -93,6 +93,9 @@ void FlashKernel::limit() {
   if (p_.causal && !by_keys()) either(fmt::format("next > {}", plus("first + 1", std::to_string(shift))));
   if (p_.causal && by_keys())
     either(fmt::format("{} > begin", plus("first", std::to_string(point_.rows() - 1 - shift))));
+  // The gradient by queries sums along own rows.
+  const bool own_end = of_all() && p_.own() % point_.rows() != 0;
+  if (own_end) either(fmt::format("first + {} > {}", point_.rows(), p_.own()));
   if (when.empty()) return;
   code_.open(fmt::format("if ({})", when));
   each_tile("i", point_.tiles, [&] {
@@ -104,9 +107,9 @@ void FlashKernel::limit() {
         const std::string query = by_keys() ? "other" : own, key = by_keys() ? own : "other";
         std::string seen = fmt::format("other < {}", p_.other());
         if (p_.causal) seen += fmt::format(" && {} <= {}", key, plus(query, std::to_string(shift)));
+        if (masked || own_end) seen += fmt::format(" && {} < {}", own, p_.own());
         std::string score = fmt::format("scores[i][j][{}]", e);
         if (masked) {
-          seen += fmt::format(" && {} < {}", own, p_.own());
           score = fmt::format("{} * {} + LOAD({}, mask, {} + {} * (i64){} + {} * (i64){}) * {}", score,
                               number(p_.scale * std::numbers::log2e), language_name(p_.dtype), p_.mask.start,
                               query, p_.mask.row, key, p_.mask.feature, number(std::numbers::log2e));
@@ -231,21 +234,19 @@ void FlashKernel::pack(const std::string& weights, const std::string& step) {
   }
 }
 
-/// sums += weights by other rows.
-void FlashKernel::sum(const std::string& sums, const std::string& weights, const FlashBlock& other,
-                      const std::string& at, int64_t features) {
-  each_tile("t", point_.block / u_.turned_steps(), [&] {
+void FlashKernel::sum(const Sum& what) {
+  each_tile("t", what.steps, [&] {
     fence(!tight());
-    code_.line(fmt::format("{} p[{}];", u_.turned_type(), point_.tiles));
-    each_tile("i", point_.tiles, [&] { pack(weights, "t"); });
-    each_tile("f", features / u_.read(), [&] {
+    code_.line(fmt::format("{} p[{}];", u_.turned_type(), what.tiles));
+    each_tile("i", what.tiles, what.weights);
+    each_tile("f", what.reads, [&] {
       fence(tight());
       code_.line(u_.turned_type() + " part;");
-      other.read_turned(code_, "part", at, "t", "f");
-      each_tile("i", point_.tiles, [&] {
+      what.part();
+      each_tile("i", what.tiles, [&] {
         for (int64_t u = 0; u < u_.turned_units(); ++u) {
           if (!u_.mma()) {
-            code_.line(fmt::format("MULTIPLY_ADD({}[i][f], {}, {});", sums,
+            code_.line(fmt::format("MULTIPLY_ADD({}[i][f], {}, {});", what.sums,
                                    FlashUnit::part_of("part", u_.turned_units(), u),
                                    FlashUnit::part_of("p[i]", u_.turned_units(), u)));
             continue;
@@ -256,12 +257,23 @@ void FlashKernel::sum(const std::string& sums, const std::string& weights, const
               arguments += fmt::format(", p[i][{}]", u * u_.unit->a_registers() + r);
             for (int64_t r = 0; r < u_.unit->b_registers(); ++r)
               arguments += fmt::format(", part[{}]", 2 * h + u * u_.unit->b_registers() + r);
-            code_.line(fmt::format("MULTIPLY_ADD({}[i][2 * f + {}]{});", sums, h, arguments));
+            code_.line(fmt::format("MULTIPLY_ADD({}[i][2 * f + {}]{});", what.sums, h, arguments));
           }
         }
       });
     });
   });
+}
+
+/// sums += weights by other rows.
+void FlashKernel::sum_others(const std::string& sums, const std::string& weights, const FlashBlock& other,
+                             const std::string& at) {
+  sum({.sums = sums,
+       .tiles = point_.tiles,
+       .reads = other.features() / u_.read(),
+       .steps = point_.block / u_.turned_steps(),
+       .weights = [&] { pack(weights, "t"); },
+       .part = [&] { other.read_turned(code_, "part", at, "t", "f"); }});
 }
 
 }  // namespace athanor::gpu

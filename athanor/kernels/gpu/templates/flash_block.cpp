@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
@@ -21,12 +23,13 @@ bool FlashUnit::fits() const {
 }
 
 FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size,
-                       const FlashUnit& unit)
+                       const FlashUnit& unit, std::string name)
     : matrix_(matrix),
       real_features_(features),
       features_(ceil_div(features, unit.read()) * unit.read()),
       size_(size),
-      unit_(unit) {}
+      unit_(unit),
+      name_(name.empty() ? matrix.name : std::move(name)) {}
 
 bool FlashBlock::fits() const {
   const int64_t reach = (size_.rows * matrix_.row + features_ * matrix_.feature) * 2;
@@ -49,8 +52,8 @@ void FlashBlock::declare_chunk(Code& code) const {
 
 void FlashBlock::declare(Code& code, const std::string& first) const {
   const std::string n = name();
-  code.line(fmt::format("GLOBAL const u8 *{0}_memory = (GLOBAL const u8 *)({0} + {1} + {2} * (i64){3});", n,
-                        matrix_.start, first, matrix_.row));
+  code.line(fmt::format("GLOBAL const u8 *{}_memory = (GLOBAL const u8 *)({} + {} + {} * (i64){});", n,
+                        matrix_.name, matrix_.start, first, matrix_.row));
   code.line(fmt::format("u32 {}_from[{}];  // bytes from the block's begin in memory", n, share()));
   if (plain()) code.line(fmt::format("int {}_to[{}];  // elements in local memory", n, share()));
   if (turned()) code.line(fmt::format("int {}_turned_to[{}];", n, share()));
@@ -62,7 +65,11 @@ void FlashBlock::declare(Code& code, const std::string& first) const {
   if (turned())
     code.line(fmt::format("{}_turned_to[i] = chunk * {} + row;", n, 8 * turned_pitch() + extra()));
   code.close();
-  // The places from which a lane reads.
+  declare_lanes(code);
+}
+
+void FlashBlock::declare_lanes(Code& code) const {
+  const std::string n = name();
   if (unit_.mma()) {
     code.line(fmt::format("const int {0}_own_lane = lane % 16 * {1} + lane / 16 * 8;", n, pitch()));
     code.line(
@@ -221,6 +228,23 @@ void FlashBlock::read_turned(Code& code, const std::string& part, const std::str
   } else {
     code.line(fmt::format("READ_REGISTERS({}, {}, 0, {});", wide() ? 2 : 4, part, from));
   }
+}
+
+void FlashBlock::read_weights(Code& code, const std::string& part, const std::string& at,
+                              const std::string& t, const std::string& f) const {
+  if (!unit_.mma()) return read_turned(code, part, at, t, f);
+  code.line(fmt::format("LOAD_MATRICES_TURNED({}, {} + {} * {} + {} * 16 + {}_lane);", part,
+                        plus("tiles", at), t, 16 * pitch(), f, name()));
+}
+
+int64_t FlashBlock::place(int64_t row, int64_t feature) const {
+  return turned() ? feature * turned_pitch() + feature / 8 * extra() + row : row * pitch() + feature;
+}
+
+std::string FlashBlock::place(const std::string& row, const std::string& feature) const {
+  if (!turned()) return fmt::format("({}) * {} + {}", row, pitch(), feature);
+  const std::string after_eight = extra() == 0 ? "" : fmt::format(" + ({}) / 8 * {}", feature, extra());
+  return fmt::format("({}) * {}{} + {}", feature, turned_pitch(), after_eight, row);
 }
 
 }  // namespace athanor::gpu

@@ -48,8 +48,9 @@ class FlashBlock {
     int64_t rows = 0, items = 0;  // of the block; items that fill it
     bool plain = false, turned = false;
   };
-  /// `features`: how many the matrix has.
-  FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size, const FlashUnit& unit);
+  /// `features`: how many the matrix has. `name`: of variables; empty: the matrix's.
+  FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size, const FlashUnit& unit,
+             std::string name = {});
 
   int64_t elements() const { return plain_elements() + turned_elements(); }  // of local memory
   int64_t features() const { return features_; }                             // with padding
@@ -61,6 +62,7 @@ class FlashBlock {
 
   /// `first`: the block's first row.
   void declare(Code& code, const std::string& first) const;
+  void declare_lanes(Code& code) const;  // the places from which a lane reads; declare() does so too
   void declare_held(Code& code) const;
   /// Reads the item's chunks into its registers. `left`: how many rows remain from the block's first one on;
   /// "": enough.
@@ -79,6 +81,12 @@ class FlashBlock {
   /// Reads steps along rows: `t` counts rows by FlashUnit::turned_steps(), `f` features by FlashUnit::read().
   void read_turned(Code& code, const std::string& part, const std::string& at, const std::string& t,
                    const std::string& f) const;
+  /// The same as the unit's other operand; `f` counts features by FlashUnit::own_rows().
+  void read_weights(Code& code, const std::string& part, const std::string& at, const std::string& t,
+                    const std::string& f) const;
+  /// Where an element is, for a block of one form.
+  int64_t place(int64_t row, int64_t feature) const;
+  std::string place(const std::string& row, const std::string& feature) const;
 
  private:
   bool turned() const { return size_.turned && !unit_.mma(); }
@@ -97,7 +105,7 @@ class FlashBlock {
   int64_t loads() const { return turned() ? 2 : 1; }  // chunks of one piece of work
   int64_t work() const { return size_.rows / loads() * chunks(); }
   int64_t share() const { return (work() + size_.items - 1) / size_.items; }
-  std::string name() const { return matrix_.name; }
+  const std::string& name() const { return name_; }
   void declare_chunk(Code& code) const;
   void open_share(Code& code, bool places) const;
   void close_share(Code& code) const;
@@ -108,6 +116,7 @@ class FlashBlock {
   int64_t real_features_, features_;
   Size size_;
   FlashUnit unit_;
+  std::string name_;
 };
 
 }  // namespace athanor::gpu

@@ -33,11 +33,15 @@ FlashKernel::FlashKernel(const AttentionProblem& problem, const FlashPoint& poin
   if (p_.has_second()) own_2_ = own_block(p_, point, true);
   if (p_.kind != AttentionKind::lse)
     other_2_ = other_block(p_, point, true, p_.has_second(), sums_by_second());
+  if (!of_all()) return;
+  const FlashBlock::Size turned{point.rows(), point.items(), false, true};
+  kept_ = FlashBlock(p_.k, p_.d, turned, u_, "kept");
+  put_ = FlashBlock({.name = "put"}, point.block, turned, u_);
 }
 
 bool FlashKernel::sums_by_second() const {
   return p_.kind == AttentionKind::forward || p_.kind == AttentionKind::grad_v ||
-         p_.kind == AttentionKind::grad_kv;
+         p_.kind == AttentionKind::grad_kv || of_all();
 }
 
 int64_t FlashKernel::stage_elements() const {
@@ -50,9 +54,13 @@ bool FlashKernel::own_in_turn() const {
   return own_2_ && !point_.own_local && own_elements() > stages() * stage_elements();
 }
 
-int64_t FlashKernel::tile_elements() const {
+int64_t FlashKernel::kept_begin() const {
   const int64_t own = own_in_turn() ? std::max(own_1_.elements(), own_2_->elements()) : own_elements();
   return std::max(streams_begin() + stages() * stage_elements(), own);
+}
+
+int64_t FlashKernel::tile_elements() const {
+  return kept_begin() + (of_all() ? kept_->elements() + put_->elements() : 0);
 }
 
 int64_t FlashKernel::local_bytes() const {
@@ -81,6 +89,7 @@ bool FlashKernel::fits(const GpuTraits& traits) const {
   for (const FlashBlock* block :
        {&own_1_, &other_1_, own_2_ ? &*own_2_ : nullptr, other_2_ ? &*other_2_ : nullptr})
     if (block != nullptr && !block->fits()) return false;
+  if (of_all() && !(kept_->fits() && shares())) return false;
   return !point_.async || (other_1_.copies() && (!other_2_ || other_2_->copies()));
 }
 
@@ -103,6 +112,22 @@ void FlashKernel::each_stream(const std::function<void(const FlashBlock&, int64_
   if (other_2_) body(*other_2_, other_1_.elements());
 }
 
+/// `hidden`: the compiler does not know the item. It would compute all places of a loop's body before the
+/// loop, and keep them in registers.
+void FlashKernel::declare_lanes(bool hidden) {
+  code_.line("int item = LOCAL_ID(0);");
+  if (hidden) code_.line("HIDDEN_LANE(item);");
+  code_.line(fmt::format("const int lane = item % {0}, wave = item / {0};", u_.unit->wave));
+  code_.line(fmt::format("const int other_lane = {};", lane_part(u_.unit->c, u_.other())));
+}
+
+void FlashKernel::zeros(const std::string& name, int64_t tiles, int64_t fragments) {
+  code_.line(fmt::format("{} {}[{}][{}];", c_type(), name, tiles, fragments));
+  each_tile("i", tiles, [&] {
+    each_tile("f", fragments, [&] { code_.line(fmt::format("{}[i][f] = ({})(0.0f);", name, c_type())); });
+  });
+}
+
 void FlashKernel::begin() {
   const int64_t chunks = ceil_div(p_.own(), point_.rows());
   code_.line(
@@ -111,19 +136,26 @@ void FlashKernel::begin() {
                   by_keys() ? "queries" : "keys", point_.block, u_.unit->name));
   code_.open(fmt::format("KERNEL void flash_attention({})", p_.parameters));
   code_.line(p_.binds);
-  code_.line(fmt::format("const i64 batch = GROUP_ID(0) / {};", chunks));
-  // Causal: the groups with most work begin first.
-  const std::string chunk = fmt::format("GROUP_ID(0) % {}", chunks);
-  code_.line(fmt::format("const int first = {} * {};",
-                         p_.causal && !by_keys() ? fmt::format("({} - {})", chunks - 1, chunk) : chunk,
-                         point_.rows()));
-  code_.line(
-      fmt::format("const int item = LOCAL_ID(0), lane = item % {0}, wave = item / {0};", u_.unit->wave));
-  code_.line(fmt::format("const int own_begin = first + wave * {} + {}, other_lane = {};", point_.wave_rows(),
-                         lane_part(u_.unit->c, u_.own()), lane_part(u_.unit->c, u_.other())));
   code_.line(fmt::format("LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];", language_name(p_.dtype),
                          tile_elements()));
   if (by_keys()) code_.line(fmt::format("LOCAL f32 numbers[{}];", stages() * 2 * point_.items()));
+  const int64_t rounds = of_all() ? point_.parts : chunks;
+  code_.line(fmt::format("const i64 batch = GROUP_ID(0) / {};", rounds));
+  std::string chunk = fmt::format("GROUP_ID(0) % {}", rounds);
+  if (of_all()) {
+    code_.line(fmt::format("const int part = {};", chunk));
+    code_.line("_Pragma(\"unroll 1\")");
+    code_.open(fmt::format("for (int chunk = part; chunk < {}; chunk += {})", chunks, rounds));
+    chunk = "chunk";
+  }
+  declare_lanes(of_all());
+  if (of_all()) declare_queries();
+  // Causal: the groups with most work begin first.
+  code_.line(fmt::format("const int first = {} * {};",
+                         p_.causal && !by_keys() ? fmt::format("({} - {})", chunks - 1, chunk) : chunk,
+                         point_.rows()));
+  code_.line(fmt::format("const int own_begin = first + wave * {} + {};", point_.wave_rows(),
+                         lane_part(u_.unit->c, u_.own())));
 }
 
 /// Own rows go through local memory too, because the unit's loads read its layout.
@@ -146,6 +178,7 @@ void FlashKernel::load_own() {
     });
   };
   fill(own_1_, 0);
+  if (kept_) fill(*kept_, kept_begin());
   if (own_in_turn()) {
     code_.line("LOCAL_BARRIER();");
     read(own_1_, "own_1", 0);
@@ -164,14 +197,8 @@ void FlashKernel::load_own() {
 }
 
 void FlashKernel::declare_rows() {
-  const auto zeros = [&](const char* name, int64_t count) {
-    code_.line(fmt::format("{} {}[{}][{}];", c_type(), name, point_.tiles, count));
-    each_tile("i", point_.tiles, [&] {
-      each_tile("f", count, [&] { code_.line(fmt::format("{}[i][f] = ({})(0.0f);", name, c_type())); });
-    });
-  };
-  if (sums_by_first()) zeros("sums_1", other_1_.features() / u_.tile());
-  if (sums_by_second()) zeros("sums_2", other_2_->features() / u_.tile());
+  if (sums_by_first()) zeros("sums_1", point_.tiles, other_1_.features() / u_.tile());
+  if (sums_by_second()) zeros("sums_2", point_.tiles, other_2_->features() / u_.tile());
   if (by_keys()) return code_.line("f32 held_lse, held_delta;");
   if (softmax()) {
     code_.line(fmt::format("f32 largest[{0}][{1}], total[{0}][{1}];", point_.tiles, slots()));
@@ -238,17 +265,22 @@ void FlashKernel::fetch(const std::string& next, const std::string& at) {
   if (by_keys()) load_numbers(next);
 }
 
-void FlashKernel::loop() {
-  // Causal: a query sees keys up to its own position, counted from the end.
+/// Causal: a query sees keys up to its own position, counted from the end.
+std::string FlashKernel::first_seeing(const std::string& first) const {
   const int64_t shift = p_.keys - p_.queries, block = point_.block;
-  std::string start = "0", end = std::to_string(p_.other());
-  if (p_.causal && !by_keys()) end = fmt::format("MIN({}, first + {})", p_.other(), point_.rows() + shift);
-  if (p_.causal && by_keys()) start = fmt::format("MAX(0, first - {}) / {} * {}", shift, block, block);
-  if (shift < 0 && p_.causal && by_keys())
-    start = fmt::format("(first + {}) / {} * {}", -shift, block, block);
+  if (!p_.causal) return "0";
+  return shift < 0 ? fmt::format("({} + {}) / {} * {}", first, -shift, block, block)
+                   : fmt::format("MAX(0, {} - {}) / {} * {}", first, shift, block, block);
+}
+
+void FlashKernel::loop() {
+  const int64_t block = point_.block;
+  std::string end = std::to_string(p_.other());
+  if (p_.causal && !by_keys())
+    end = fmt::format("MIN({}, first + {})", p_.other(), point_.rows() + p_.keys - p_.queries);
   // The loop's end is hidden: the compiler would dissolve a loop of one block, and mix what its barriers keep
   // apart.
-  code_.line(fmt::format("const int other_begin = {};", start));
+  code_.line(fmt::format("const int other_begin = {};", by_keys() ? first_seeing("first") : "0"));
   code_.line(fmt::format("int other_end = {};", end));
   code_.line("HIDDEN(other_end);");
   each_stream([&](const FlashBlock& one, int64_t) { one.declare(code_, "other_begin"); });
@@ -302,27 +334,25 @@ void FlashKernel::loop() {
 }
 
 void FlashKernel::compute(const std::string& at, const std::string& numbers) {
-  const auto zeros = [&](const char* name) {
-    code_.line(fmt::format("{} {}[{}][{}];", c_type(), name, point_.tiles, score_tiles()));
-    each_tile("i", point_.tiles, [&] {
-      each_tile("j", score_tiles(),
-                [&] { code_.line(fmt::format("{}[i][j] = ({})(0.0f);", name, c_type())); });
-    });
-  };
   const std::string at_2 = plus(at, other_1_.elements());
-  zeros("scores");
+  zeros("scores", point_.tiles, score_tiles());
   product("scores", own_1_, "own_1", 0, other_1_, at);
   limit();
   if (softmax())
     weigh_by_softmax();
   else
     weigh_by_lse(numbers);
-  if (sums_by_second()) sum("sums_2", "scores", *other_2_, at_2, other_2_->features());
+  if (sums_by_second()) sum_others("sums_2", "scores", *other_2_, at_2);
   if (!p_.has_second()) return;
-  zeros("products");
+  zeros("products", point_.tiles, score_tiles());
   product("products", *own_2_, "own_2", own_1_.elements(), *other_2_, at_2);
   score_gradients(numbers);
-  sum("sums_1", "products", other_1_, at, other_1_.features());
+  if (of_all()) {
+    put_weights();
+    load_added();
+  }
+  sum_others("sums_1", "products", other_1_, at);
+  if (of_all()) sum_queries();
 }
 
 GpuLaunch FlashKernel::launch() {
@@ -335,10 +365,14 @@ GpuLaunch FlashKernel::launch() {
   if (p_.with_lse) store_lse("out_2");
   if (sums_by_first()) store(p_.out, "sums_1", p_.d, other_1_.features());
   if (sums_by_second()) store(sums_by_first() ? p_.out_2 : p_.out, "sums_2", p_.e, other_2_->features());
+  if (of_all()) {
+    code_.line("LOCAL_BARRIER();");  // the next chunk's keys come where these are
+    code_.close();
+  }
   code_.close();
   return {.name = "flash_attention",
           .source = multiply_add_text(*u_.unit) + code_.text(),
-          .groups = {p_.batches * ceil_div(p_.own(), point_.rows()), 1, 1},
+          .groups = {p_.batches * (of_all() ? point_.parts : ceil_div(p_.own(), point_.rows())), 1, 1},
           .group_size = {point_.items(), 1, 1},
           .local_bytes = local_bytes(),
           .arguments = p_.arguments};

@@ -1,9 +1,11 @@
 // Writes attention's kernels by matrix units (T. Dao, FlashAttention-2, 2023): a group has own rows, each
 // wave some of them, and the other rows come in blocks through local memory. Scores stay in registers.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "athanor/kernels/gpu/templates/attention.h"
 #include "athanor/kernels/gpu/templates/flash_block.h"
@@ -18,6 +20,7 @@ struct FlashPoint {
   int64_t block = 64;      // other rows at a time
   bool async = false;      // filled by asynchronous copies, in two stages; else through registers
   bool own_local = false;  // own rows stay in local memory, else in registers
+  int64_t parts = 0;  // of a head's keys, for all three gradients: groups take chunks of own rows in turn
 
   int64_t items() const { return waves * unit.unit->wave; }
   int64_t wave_rows() const { return tiles * unit.own_rows(); }
@@ -35,6 +38,11 @@ class FlashKernel {
   int64_t registers() const;
   GpuLaunch launch();
 
+  // For all three gradients. A part has a copy of the gradient by queries: in f32, as waves hold it.
+  int64_t copy_numbers() const;
+  /// Adds the copies. The kernel's problem is that of the gradient by queries alone.
+  GpuLaunch sum_launch();
+
  private:
   using Body = std::function<void()>;
   using Cell = LaneLayout::Cell;
@@ -44,6 +52,7 @@ class FlashKernel {
   bool sums_by_second() const;                            // sums other_2 by weights
   bool softmax() const { return !p_.is_grad(); }
   bool by_keys() const { return p_.by_keys(); }
+  bool of_all() const { return p_.kind == AttentionKind::grad_qkv; }
   /// Whether scores are multiplied by the scale in a separate step; else within the exponent.
   bool scaled_first() const { return !p_.mask.name.empty() || p_.scale <= 0; }
   std::string factor() const;  // of scores in an exponent of 2
@@ -64,6 +73,8 @@ class FlashKernel {
   bool own_in_turn() const;
   int64_t stages() const { return point_.async ? 2 : 1; }
   int64_t tile_elements() const;  // in local memory
+  int64_t kept_begin() const;
+  int64_t put_begin() const { return kept_begin() + kept_->elements(); }
   int64_t streams_begin() const { return point_.own_local ? own_elements() : 0; }
 
   /// Whether registers suffice only if values are used as soon as they are read.
@@ -72,6 +83,9 @@ class FlashKernel {
   void each_tile(const char* index, int64_t count, const Body& body);
   void each_stream(const std::function<void(const FlashBlock&, int64_t at)>& body) const;
 
+  void declare_lanes(bool hidden);
+  /// Declares fragments of C that are zero.
+  void zeros(const std::string& name, int64_t tiles, int64_t fragments);
   void begin();
   void load_own();
   void declare_rows();
@@ -87,10 +101,36 @@ class FlashKernel {
   void weigh_by_softmax();
   void weigh_by_lse(const std::string& numbers);
   void score_gradients(const std::string& numbers);
-  void sum(const std::string& sums, const std::string& weights, const FlashBlock& other,
-           const std::string& at, int64_t features);
+  /// sums += weights by rows, in steps along rows. `weights` fills p[i], and `part` reads the rows' features.
+  struct Sum {
+    std::string sums;
+    int64_t tiles, reads, steps;
+    Body weights, part;
+  };
+  void sum(const Sum& what);
+  void sum_others(const std::string& sums, const std::string& weights, const FlashBlock& other,
+                  const std::string& at);
   void pack(const std::string& weights, const std::string& step);
   void finish_rows();
+  /// Where the first block of queries begins that see keys from `first` on.
+  std::string first_seeing(const std::string& first) const;
+
+  // The gradient by queries, of all three: each wave computes some tiles of a block's.
+  int64_t query_tiles() const { return point_.block / u_.own_rows(); }
+  int64_t query_reads() const { return own_1_.features() / u_.read(); }
+  int64_t share() const;  // of a wave, in tiles x reads
+  int64_t share_tiles() const { return std::max<int64_t>(1, share() / query_reads()); }
+  int64_t share_reads() const { return std::min(share(), query_reads()); }
+  bool shares() const;
+  std::string has_share() const;
+  int64_t fragment_bytes() const { return u_.own_rows() * u_.tile() * 4; }
+  void declare_queries();
+  void put_weights();
+  using Four = std::function<void(const std::string& numbers, const std::string& at)>;
+  void each_four(const char* sums, int64_t tiles, int64_t fragments, const Four& body);
+  void load_added();
+  void sum_queries();
+
   std::string result_scale(const std::string& sums, int slot);
   void store(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features, int64_t padded);
   void store_exchanged(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features,
@@ -103,6 +143,12 @@ class FlashKernel {
   FlashUnit u_;
   FlashBlock own_1_, other_1_;
   std::optional<FlashBlock> own_2_, other_2_;
+  // For all three gradients: own keys again, and the gradients of a block's scores, from all waves.
+  std::optional<FlashBlock> kept_, put_;
 };
+
+/// The points worth timing, best guess first; {} if no unit multiplies the type.
+std::vector<FlashPoint> flash_points(const AttentionProblem& problem, const GpuTraits& traits);
+GpuCandidate flash_candidate(const AttentionProblem& problem, const FlashPoint& point);
 
 }  // namespace athanor::gpu

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <span>
 
 #include "athanor/base/ceil_div.h"
@@ -19,7 +20,17 @@ constexpr FlashShape flash_wmma_shapes[] = {{4, 2, 64}, {4, 2, 32}, {4, 1, 64},
                                             {4, 1, 32}, {2, 1, 32}, {4, 1, 16}};
 constexpr FlashShape flash_mfma_shapes[] = {{4, 1, 64}, {4, 1, 32}, {2, 1, 64}, {2, 1, 32}};
 
-std::span<const FlashShape> flash_shapes(const MatrixUnit& unit) {
+// Of all gradients, in the order of what tools/check-gpu-kernels --cost predicts for d = 64. Each chunk of
+// own rows reads and writes the gradient by queries, so fewer are bound by L2; more leave room for few waves.
+constexpr FlashShape all_gradients_shapes[] = {{4, 1, 32}, {8, 1, 32}, {4, 1, 64}};
+constexpr FlashShape all_gradients_mma_shapes[] = {
+    {4, 1, 32}, {8, 1, 32}, {4, 1, 64}, {2, 1, 32}, {2, 1, 16}};
+
+std::span<const FlashShape> flash_shapes(const AttentionProblem& p, const MatrixUnit& unit) {
+  if (p.kind == AttentionKind::grad_qkv) {
+    if (unit.form == MatrixUnit::Form::mma) return all_gradients_mma_shapes;
+    return all_gradients_shapes;
+  }
   if (unit.form == MatrixUnit::Form::mma) return flash_mma_shapes;
   if (unit.form == MatrixUnit::Form::mfma) return flash_mfma_shapes;
   return flash_wmma_shapes;
@@ -72,35 +83,45 @@ double flash_cost(const AttentionProblem& p, const FlashKernel& kernel, const Fl
 
 }  // namespace
 
-std::vector<GpuCandidate> flash_candidates(const AttentionProblem& problem, const GpuTraits& traits) {
+std::vector<FlashPoint> flash_points(const AttentionProblem& problem, const GpuTraits& traits) {
   std::vector<std::pair<double, FlashPoint>> ranked;
   for (const MatrixUnit& one : traits.matrix_units) {
     const FlashUnit unit{&one};
     if (one.input != problem.dtype || one.tf32 || !unit.fits()) continue;
-    for (const FlashShape& shape : flash_shapes(one)) {
+    for (const FlashShape& shape : flash_shapes(problem, one)) {
       FlashPoint point{unit, shape.waves, shape.tiles, shape.block};
       point.async = traits.async_copies;
       if (!FlashKernel(problem, point).fits(traits)) point.async = false;
       if (FlashKernel(problem, point).registers() > register_limit(one)) point.own_local = true;
       const FlashKernel kernel(problem, point);
       if (!kernel.fits(traits) || kernel.registers() > register_limit(one)) continue;
-      ranked.emplace_back(flash_cost(problem, kernel, point, traits), point);
+      const bool in_order = problem.kind == AttentionKind::grad_qkv;
+      ranked.emplace_back(in_order ? 0 : flash_cost(problem, kernel, point, traits), point);
     }
     break;  // the units are in order, best first
   }
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
   constexpr size_t most = 3;
+  std::vector<FlashPoint> points;
+  for (const auto& entry : ranked | std::views::take(most)) points.push_back(entry.second);
+  return points;
+}
+
+GpuCandidate flash_candidate(const AttentionProblem& problem, const FlashPoint& point) {
+  return {.name = fmt::format("{} attention {}x{}", point.unit.unit->name, point.rows(), point.block),
+          .parameters = {{"own_rows", point.rows()},
+                         {"block", point.block},
+                         {"waves", point.waves},
+                         {"async", point.async},
+                         {"own_local", point.own_local},
+                         {"unit_m", point.unit.unit->m}},
+          .launches = {FlashKernel(problem, point).launch()}};
+}
+
+std::vector<GpuCandidate> flash_candidates(const AttentionProblem& problem, const GpuTraits& traits) {
   std::vector<GpuCandidate> candidates;
-  for (const auto& [cost, point] : ranked) {
-    if (candidates.size() == most) break;
-    GpuCandidate candidate;
-    candidate.name = fmt::format("{} attention {}x{}", point.unit.unit->name, point.rows(), point.block);
-    candidate.parameters = {{"own_rows", point.rows()},     {"block", point.block},
-                            {"waves", point.waves},         {"async", point.async},
-                            {"own_local", point.own_local}, {"unit_m", point.unit.unit->m}};
-    candidate.launches.push_back(FlashKernel(problem, point).launch());
-    candidates.push_back(std::move(candidate));
-  }
+  for (const FlashPoint& point : flash_points(problem, traits))
+    candidates.push_back(flash_candidate(problem, point));
   return candidates;
 }
 
