@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
@@ -23,13 +21,13 @@ bool FlashUnit::fits() const {
 }
 
 FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size,
-                       const FlashUnit& unit, std::string name)
+                       const FlashUnit& unit, const std::string& name)
     : matrix_(matrix),
       real_features_(features),
       features_(ceil_div(features, unit.read()) * unit.read()),
       size_(size),
       unit_(unit),
-      name_(name.empty() ? matrix.name : std::move(name)) {}
+      name_(name.empty() ? matrix.name : name) {}
 
 bool FlashBlock::fits() const {
   const int64_t reach = (size_.rows * matrix_.row + features_ * matrix_.feature) * 2;

@@ -50,7 +50,7 @@ class FlashBlock {
   };
   /// `features`: how many the matrix has. `name`: of variables; empty: the matrix's.
   FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size, const FlashUnit& unit,
-             std::string name = {});
+             const std::string& name = {});
 
   int64_t elements() const { return plain_elements() + turned_elements(); }  // of local memory
   int64_t features() const { return features_; }                             // with padding
