@@ -27,7 +27,7 @@ class KernelCache {
   static KernelCache& instance();
   /// The version of what the tables hold, of how candidates are checked, and of what generated sources rely
   /// on. A file of an earlier version is emptied. Stored as SQLite's user_version.
-  static constexpr int schema = 8;
+  static constexpr int schema = 9;
 
   /// The result of timing a problem's candidates.
   struct Winner {

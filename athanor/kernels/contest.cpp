@@ -66,7 +66,9 @@ Contest::Contest(Device device, KernelRequest request, std::vector<Candidate> ca
       environment_(environment_key(device)),
       key_(problem_key(device, request_)),
       work_(work_of(request_)) {
-  least_seconds_ = KernelCache::instance().find_peak(environment_).least_seconds(work_.flops, work_.bytes);
+  const bool fewer = std::ranges::any_of(candidates_, &Candidate::fewer_products);
+  least_seconds_ =
+      KernelCache::instance().find_peak(environment_).least_seconds(fewer ? 0 : work_.flops, work_.bytes);
 }
 
 double Contest::best_seconds() const {
@@ -303,8 +305,9 @@ void Contest::judge() {
              .disturbed = result_.disturbed ? 1 + (before_ ? before_->disturbed : 0) : 0,
              .bucket = environment_ + "|" + bucket_of(request_),
              .work = work_.amount()});
+  const bool fewer = std::ranges::find(candidates_, result_.winner, &Candidate::name)->fewer_products;
   if (result_.seconds > 0 && !result_.disturbed)
-    KernelCache::instance().raise_peak(environment_, work_.flops / result_.seconds,
+    KernelCache::instance().raise_peak(environment_, fewer ? 0 : work_.flops / result_.seconds,
                                        work_.bytes / result_.seconds);
 }
 

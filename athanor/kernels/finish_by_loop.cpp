@@ -56,8 +56,10 @@ Candidate finish_by_loop(Candidate contraction, Candidate loop, const KernelRequ
   const auto result = static_cast<size_t>(ceil_div(bytes, alignment) * alignment);
   const size_t scratch = result + std::max(contraction.scratch_bytes, loop.scratch_bytes);
   std::string name = contraction.name + ", then a loop";
+  const bool fewer_products = contraction.fewer_products;
   return {std::move(name), scratch,
-          std::make_shared<ContractionAndLoop>(std::move(contraction), std::move(loop), request, result)};
+          std::make_shared<ContractionAndLoop>(std::move(contraction), std::move(loop), request, result),
+          fewer_products};
 }
 
 }  // namespace athanor

@@ -113,6 +113,9 @@ struct Candidate {
   std::string name;  // "oneDNN winograd", "generic"
   size_t scratch_bytes = 0;
   std::shared_ptr<const Kernel> kernel;
+  /// It may multiply less often than KernelRequest::flops() says, as Winograd's algorithm does, and so be
+  /// faster than the roofline.
+  bool fewer_products = false;
 };
 
 /// A kernel that was considered for a request, but will not run, and why: {"cuDNN 9.13.0 algorithm 6", "needs

@@ -38,6 +38,7 @@ class FakeDevice final : public Backend {
     fake->driver.clear();
     fake->names = {"a", "b", "c"};
     fake->scratch.clear();
+    fake->fewer_products.clear();
     fake->wrong.clear();
     fake->wrong_by = 1000;
     fake->prepared = {};
@@ -60,6 +61,7 @@ class FakeDevice final : public Backend {
   std::string kind, driver;
   std::vector<std::string> names;                              // the candidates' names
   std::map<std::string, size_t> scratch;                       // bytes that a candidate needs in addition
+  std::string fewer_products;                                  // the candidate that multiplies less
   std::string wrong;                                           // the candidate whose results are wrong
   float wrong_by = 1000;                                       // the error of its first element
   std::function<void(const std::string& candidate)> prepared;  // called for each one, when it is prepared
@@ -81,7 +83,7 @@ class FakeDevice final : public Backend {
     const Candidate& host = of_host.front();
     for (const std::string& name : names)
       all.push_back({name, host.scratch_bytes + (scratch.contains(name) ? scratch.at(name) : 0),
-                     std::make_shared<FakeKernel>(*this, name, host.kernel)});
+                     std::make_shared<FakeKernel>(*this, name, host.kernel), name == fewer_products});
     return all;
   }
   bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,

@@ -78,6 +78,27 @@ TEST_F(Tuner, RemembersWhatAQuietMachineGave) {
   EXPECT_EQ(timed(), 0);
 }
 
+// After products at the peak, a direct convolution at the peak seemed to be the best possible, and Winograd's
+// was not tried.
+TEST_F(Tuner, TriesWhatMultipliesLessAboveTheRoofline) {
+  const double rate = 1e11, at_peak = 2.0 * 40 * 64 * 64 / rate;
+  const auto reach_peak = [&] {
+    for (int i = 0; i < 8; ++i)
+      KernelCache::instance().raise_peak(environment_key(fake_.device()), rate, 1e13);
+  };
+  fake_.timer = [&](const std::string& name, int runs) { return runs * at_peak * (name == "b" ? 0.5 : 1); };
+  reach_peak();
+  const Chosen without = chosen(product(40));
+  EXPECT_EQ(without.name, "a");
+  EXPECT_THAT(without.why, HasSubstr("near the roofline, 2 not tried"));
+
+  FakeDevice::fresh().fewer_products = "b";
+  reach_peak();
+  EXPECT_EQ(chosen(product(40)).name, "b");
+  // Its rate is no peak of the device.
+  EXPECT_EQ(KernelCache::instance().find_peak(environment_key(fake_.device())).flops_per_second, rate);
+}
+
 TEST_F(Tuner, TimesAgainWhatABusyMachineGave) {
   busy();
   const Chosen first = chosen(product(40));

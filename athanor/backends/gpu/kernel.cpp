@@ -89,7 +89,9 @@ Candidate make_candidate(GpuDevice& device, GpuCandidate candidate, const FaultS
   std::string name = candidate.name;
   for (const auto& [parameter, value] : candidate.parameters) name += fmt::format(" {}={}", parameter, value);
   const size_t scratch = candidate.scratch_bytes;
-  return {std::move(name), scratch, std::make_shared<GpuKernel>(device, std::move(candidate), site)};
+  const bool fewer_products = candidate.fewer_products;
+  return {std::move(name), scratch, std::make_shared<GpuKernel>(device, std::move(candidate), site),
+          fewer_products};
 }
 
 }  // namespace athanor::gpu

@@ -172,8 +172,9 @@ std::vector<std::string> Libraries::found() {
 
 Candidate library_candidate(GpuDevice& device, std::string name, LibraryKernel kernel) {
   const size_t scratch = kernel.scratch_bytes == 0 ? 0 : kernel.scratch_bytes + scratch_alignment;
+  const bool fewer_products = kernel.fewer_products;
   auto call = std::make_shared<CallOfLibrary>(device, name, std::move(kernel));
-  return {std::move(name), scratch, std::move(call)};
+  return {std::move(name), scratch, std::move(call), fewer_products};
 }
 
 }  // namespace athanor::gpu

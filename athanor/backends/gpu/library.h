@@ -26,7 +26,8 @@ struct LibraryKernel {
   std::function<void(Stream stream, std::span<void* const> buffers)> give;
   /// Slow work, such as compiling, that is done once before the first give(). nullptr: nothing to do.
   std::function<void()> prepare = nullptr;
-  std::string problem = {};  // why it is no candidate; give() may be empty then
+  std::string problem = {};     // why it is no candidate; give() may be empty then
+  bool fewer_products = false;  // see Candidate
 };
 /// The problem of a kernel that needs more scratch memory than is taken for it; "" if it does not.
 std::string scratch_problem(size_t bytes, size_t most);

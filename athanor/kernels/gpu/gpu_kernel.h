@@ -84,6 +84,7 @@ struct GpuCandidate {
   std::map<std::string, int64_t> parameters;
   size_t scratch_bytes = 0;
   std::vector<GpuLaunch> launches;
+  bool fewer_products = false;  // see Candidate
 };
 
 /// The ways to compute a request, best guess first, for which the device has room; {} for composite ops

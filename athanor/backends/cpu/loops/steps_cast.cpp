@@ -42,24 +42,6 @@ struct ToNarrow {
 };
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
-// bf16 is the upper half of an f32, rounded to nearest even; NaN stays NaN.
-template <class D, class V>
-HWY_INLINE hn::Vec<D> widened_bf16(D d, V halves) {
-  const hn::Rebind<uint32_t, D> du;
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, halves)));
-}
-template <class D>
-HWY_INLINE auto narrowed_bf16(D d, hn::Vec<D> value) {
-  const hn::Rebind<uint32_t, D> du;
-  const hn::Rebind<int32_t, D> di;
-  const hn::Rebind<uint16_t, D> dh;
-  const auto bits = hn::BitCast(du, value), upper = hn::ShiftRight<16>(bits);
-  const auto half_or_even = hn::Add(hn::Set(du, 0x7fff), hn::And(upper, hn::Set(du, 1)));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, half_or_even));
-  const auto quiet = hn::Or(upper, hn::Set(du, 0x40));
-  const auto is_nan = hn::RebindMask(du, hn::IsNaN(value));
-  return hn::DemoteTo(dh, hn::BitCast(di, hn::IfThenElse(is_nan, quiet, rounded)));
-}
 void from_bf16(void* dst, const void* const* src, size_t n, unsigned) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<uint16_t, decltype(d)> dh;

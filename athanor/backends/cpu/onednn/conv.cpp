@@ -124,6 +124,7 @@ void offer(const Conv& conv, std::optional<Description<Primitive>> found, algori
     if (std::ranges::none_of(candidates, [&](const Candidate& known) { return known.name == name; }) &&
         !add_candidate(candidates, [&] { return build<Primitive>(conv, found->primitive_desc, name); }))
       continue;
+    candidates.back().fewer_products = how == algorithm::convolution_winograd;
     first = false;
     if (gemm || !with_gemm) return;
   } while (found->primitive_desc.next_impl());

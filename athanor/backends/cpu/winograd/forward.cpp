@@ -10,9 +10,13 @@ constexpr int64_t panel_depth = 128;   // all points of a panel this deep fit a 
 
 // Late layers have few tiles and many weights: points of a panel of weights are made where they are used,
 // and never leave the cache.
-bool Forward::by_results() const { return tiles.weight_points() > tiles.tile_points(tiles.count); }
+template <class T>
+bool Forward<T>::by_results() const {
+  return tiles.weight_points() > tiles.tile_points(tiles.count);
+}
 
-size_t Forward::scratch_bytes() const {
+template <class T>
+size_t Forward<T>::scratch_bytes() const {
   const int64_t panel = 2 * kernels().lanes;
   const int64_t floats = by_results()
                              ? points * (all() * tiles.channels + threads * panel * (panel_depth + all()))
@@ -20,26 +24,29 @@ size_t Forward::scratch_bytes() const {
   return static_cast<size_t>(floats) * sizeof(float);
 }
 
-void Forward::operator()(Buffers buffers) const {
-  const auto *x = static_cast<const float*>(buffers[0]),
-             *w = static_cast<const float*>(buffers[1]) + first_weight,
-             *added = bias ? static_cast<const float*>(buffers[2]) : nullptr;
+template <class T>
+void Forward<T>::operator()(Buffers buffers) const {
+  const auto *x = static_cast<const T*>(buffers[0]), *w = static_cast<const T*>(buffers[1]) + first_weight,
+             *added = bias ? static_cast<const T*>(buffers[2]) : nullptr;
   const size_t next = bias ? 3 : 2;
-  auto *y = static_cast<float*>(buffers[next]), *scratch = static_cast<float*>(buffers[next + 1]);
+  auto* y = static_cast<T*>(buffers[next]);
+  auto* scratch = static_cast<float*>(buffers[next + 1]);
   by_results() ? run_results(x, w, added, y, scratch) : run_tiles(x, w, added, y, scratch);
 }
 
 // Transforms the points of results [first, first + width) of a tile to pixels.
-void Forward::finish(int64_t tile, const float* from, int64_t point_stride, int64_t first, int64_t width,
-                     const float* added, float* y) const {
+template <class T>
+void Forward<T>::finish(int64_t tile, const float* from, int64_t point_stride, int64_t first, int64_t width,
+                        const T* added, T* y) const {
   const auto at = tiles.position(tile);
   for (int64_t o = 0; o < width; o += tiles.result.block)
-    kernels().finish_tile(from + o, point_stride,
-                          Tiles::plane_of(y, tiles.result, tiles.results, at.batch, first + o), tiles.result,
-                          at.row, at.column, added == nullptr ? nullptr : added + first + o, relu);
+    transforms<T>().finish_tile(
+        from + o, point_stride, Tiles::plane_of(y, tiles.result, tiles.results, at.batch, first + o),
+        tiles.result, at.row, at.column, added == nullptr ? nullptr : added + first + o, relu);
 }
 
-void Forward::run_tiles(const float* x, const float* w, const float* added, float* y, float* scratch) const {
+template <class T>
+void Forward<T>::run_tiles(const T* x, const T* w, const T* added, T* y, float* scratch) const {
   const Kernels& k = kernels();
   const int64_t c_count = tiles.channels, o_count = tiles.results, size = block();
   // Points of weights as panels: [point][panel][channel][lane].
@@ -47,8 +54,8 @@ void Forward::run_tiles(const float* x, const float* w, const float* added, floa
     for (int64_t c = begin; c < end; ++c)
       each_panel(o_count, [&](int64_t n, int64_t width) {
         for (int64_t o = n; o < n + width; o += k.lanes)
-          k.transform_weights(w + o * strides.o + c * strides.c, strides,
-                              scratch + n * c_count + c * width + (o - n), c_count * o_count);
+          transforms<T>().weights(w + o * strides.o + c * strides.c, strides,
+                                  scratch + n * c_count + c * width + (o - n), c_count * o_count);
       });
   });
   const auto multiply_block = [&](int64_t count, const float* patches, float* products) {
@@ -84,8 +91,8 @@ void Forward::run_tiles(const float* x, const float* w, const float* added, floa
       threads);
 }
 
-void Forward::run_results(const float* x, const float* w, const float* added, float* y,
-                          float* scratch) const {
+template <class T>
+void Forward<T>::run_results(const T* x, const T* w, const T* added, T* y, float* scratch) const {
   const Kernels& k = kernels();
   const int64_t c_count = tiles.channels, size = all(), panel = 2 * k.lanes;
   parallel_for(tiles.count, points * size * c_count, [&](int64_t begin, int64_t end, int) {
@@ -97,8 +104,8 @@ void Forward::run_results(const float* x, const float* w, const float* added, fl
       const int64_t deep = std::min(panel_depth, c_count - depth);
       for (int64_t c = 0; c < deep; ++c)
         for (int64_t o = 0; o < width; o += k.lanes)
-          k.transform_weights(w + (n + o) * strides.o + (depth + c) * strides.c, strides,
-                              weights + c * width + o, deep * width);
+          transforms<T>().weights(w + (n + o) * strides.o + (depth + c) * strides.c, strides,
+                                  weights + c * width + o, deep * width);
       for (int64_t point = 0; point < points; ++point)
         for (int64_t t = 0; t < tiles.count; t += k.tile_rows)
           k.multiply_tiles({.k = deep,
@@ -124,5 +131,8 @@ void Forward::run_results(const float* x, const float* w, const float* added, fl
       },
       threads);
 }
+
+template struct Forward<float>;
+template struct Forward<bf16>;
 
 }  // namespace athanor::cpu::winograd

@@ -5,6 +5,8 @@
 
 namespace athanor::cpu::winograd {
 
+/// T: what is stored.
+template <class T>
 struct Forward {
   Tiles tiles;
   WeightStrides strides;
@@ -18,10 +20,10 @@ struct Forward {
 
  private:
   bool by_results() const;
-  void run_tiles(const float* x, const float* w, const float* added, float* y, float* scratch) const;
-  void run_results(const float* x, const float* w, const float* added, float* y, float* scratch) const;
+  void run_tiles(const T* x, const T* w, const T* added, T* y, float* scratch) const;
+  void run_results(const T* x, const T* w, const T* added, T* y, float* scratch) const;
   void finish(int64_t tile, const float* from, int64_t point_stride, int64_t first, int64_t width,
-              const float* added, float* y) const;
+              const T* added, T* y) const;
   // The number of tiles in a block and in all, rounded up to a multiple of a product's rows.
   int64_t block() const { return round_up(tiles.block_of(threads)); }
   int64_t all() const { return round_up(tiles.count); }

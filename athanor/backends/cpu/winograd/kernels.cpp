@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h includes this file once more for each target.
 #include <hwy/highway.h>
+//
+#include "athanor/backends/cpu/loops/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace athanor::cpu::winograd::HWY_NAMESPACE {
@@ -21,6 +23,29 @@ constexpr int most_lanes = 8, rows_of_tiles = 6, rows_of_channels = 4;
 #endif
 using Tag = hn::CappedTag<float, most_lanes>;
 using Vector = hn::Vec<Tag>;
+
+HWY_INLINE Vector load(const float* from) { return hn::LoadU(Tag(), from); }
+HWY_INLINE void store(Vector value, float* to) { hn::StoreU(value, Tag(), to); }
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
+using Halves = hn::Rebind<uint16_t, Tag>;
+HWY_INLINE Vector load(const bf16* from) {
+  return loops::HWY_NAMESPACE::widened_bf16(Tag(), hn::LoadU(Halves(), &from->bits));
+}
+HWY_INLINE void store(Vector value, bf16* to) {
+  hn::StoreU(loops::HWY_NAMESPACE::narrowed_bf16(Tag(), value), Halves(), &to->bits);
+}
+#else
+HWY_INLINE Vector load(const bf16* from) {
+  HWY_ALIGN float values[most_lanes];
+  for (size_t i = 0; i < hn::Lanes(Tag()); ++i) values[i] = static_cast<float>(from[i]);
+  return hn::Load(Tag(), values);
+}
+HWY_INLINE void store(Vector value, bf16* to) {
+  HWY_ALIGN float values[most_lanes];
+  hn::Store(value, Tag(), values);
+  for (size_t i = 0; i < hn::Lanes(Tag()); ++i) to[i] = bf16(values[i]);
+}
+#endif
 
 // Products with the paper's matrices: the transpose of B, then G, A and their transposes. Each is for one
 // column of a tile, whose elements are `step` vectors apart.
@@ -90,22 +115,22 @@ HWY_INLINE void by_a(const Vector* x, int step, Vector* y, int to_step) {
 }
 
 // Loads a square of extent x extent pixels, with zeros outside the plane.
-template <int extent>
-HWY_INLINE void load_square(const float* plane, const Plane& size, int64_t top, int64_t left, Vector* to) {
+template <int extent, class T>
+HWY_INLINE void load_square(const T* plane, const Plane& size, int64_t top, int64_t left, Vector* to) {
   const Tag d;
   const bool inside = top >= 0 && left >= 0 && top + extent <= size.height && left + extent <= size.width;
-  const float* first = plane + (top * size.width + left) * size.block;
+  const T* first = plane + (top * size.width + left) * size.block;
   for (int i = 0; i < extent; ++i)
     for (int j = 0; j < extent; ++j) {
       const bool there =
           inside || (top + i >= 0 && top + i < size.height && left + j >= 0 && left + j < size.width);
-      to[i * extent + j] = there ? hn::LoadU(d, first + (i * size.width + j) * size.block) : hn::Zero(d);
+      to[i * extent + j] = there ? load(first + (i * size.width + j) * size.block) : hn::Zero(d);
     }
 }
 
 /// Multiplies a square of pixels from both sides, which results in 6 x 6 points.
-template <int extent, void (*multiply)(const Vector*, int, Vector*, int)>
-HWY_INLINE void transform_square(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
+template <int extent, void (*multiply)(const Vector*, int, Vector*, int), class T>
+HWY_INLINE void transform_square(const T* plane, const Plane& size, int64_t top, int64_t left, float* to,
                                  int64_t point_stride) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -120,18 +145,21 @@ HWY_INLINE void transform_square(const float* plane, const Plane& size, int64_t 
   }
 }
 
-void transform_patch(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
+template <class T>
+void transform_patch(const T* plane, const Plane& size, int64_t top, int64_t left, float* to,
                      int64_t point_stride) {
   transform_square<6, by_b>(plane, size, top, left, to, point_stride);
 }
 
-void transform_gradient(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
+template <class T>
+void transform_gradient(const T* plane, const Plane& size, int64_t top, int64_t left, float* to,
                         int64_t point_stride) {
   transform_square<4, by_a>(plane, size, top, left, to, point_stride);
 }
 
-void finish_tile(const float* from, int64_t point_stride, float* plane, const Plane& size, int64_t top,
-                 int64_t left, const float* bias, bool relu) {
+template <class T>
+void finish_tile(const float* from, int64_t point_stride, T* plane, const Plane& size, int64_t top,
+                 int64_t left, const T* bias, bool relu) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t rows = HWY_MIN(int64_t{4}, size.height - top),
@@ -142,29 +170,30 @@ void finish_tile(const float* from, int64_t point_stride, float* plane, const Pl
       for (int i = 0; i < 6; ++i) column[i] = hn::LoadU(d, from + (6 * i + j) * point_stride + c);
       by_transposed_a(column, 1, half + j, 6);
     }
-    const Vector added = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + c);
-    float* to = plane + (top * size.width + left) * size.block + c;
+    const Vector added = bias == nullptr ? hn::Zero(d) : load(bias + c);
+    T* to = plane + (top * size.width + left) * size.block + c;
     for (int64_t i = 0; i < rows; ++i) {
       by_transposed_a(half + 6 * i, 1, row, 1);
       for (int64_t j = 0; j < columns; ++j) {
         Vector value = hn::Add(row[j], added);
         // A NaN stays.
         if (relu) value = hn::IfThenElse(hn::Lt(value, hn::Zero(d)), hn::Zero(d), value);
-        hn::StoreU(value, d, to + (i * size.width + j) * size.block);
+        store(value, to + (i * size.width + j) * size.block);
       }
     }
   }
 }
 
-void transform_weights(const float* weights, const WeightStrides& strides, float* to, int64_t point_stride) {
+template <class T>
+void transform_weights(const T* weights, const WeightStrides& strides, float* to, int64_t point_stride) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   Vector taps[9], half[18], row[6];
   for (int tap = 0; tap < 9; ++tap) {
-    HWY_ALIGN float values[most_lanes];
+    HWY_ALIGN T values[most_lanes];
     for (int64_t o = 0; o < lanes; ++o)
       values[o] = weights[o * strides.o + tap / 3 * strides.row + tap % 3 * strides.column];
-    taps[tap] = hn::Load(d, values);
+    taps[tap] = load(values);
   }
   for (int j = 0; j < 3; ++j) by_g(taps + j, 3, half + j, 3);
   for (int i = 0; i < 6; ++i) {
@@ -173,8 +202,9 @@ void transform_weights(const float* weights, const WeightStrides& strides, float
   }
 }
 
-void finish_weights(const float* from, int64_t point_stride, int64_t parts, int64_t part_stride,
-                    float* weights, const WeightStrides& strides) {
+template <class T>
+void finish_weights(const float* from, int64_t point_stride, int64_t parts, int64_t part_stride, T* weights,
+                    const WeightStrides& strides) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   Vector column[6], half[18], row[3];
@@ -190,8 +220,8 @@ void finish_weights(const float* from, int64_t point_stride, int64_t parts, int6
   for (int i = 0; i < 3; ++i) {
     by_transposed_g(half + 6 * i, 1, row, 1);
     for (int j = 0; j < 3; ++j) {
-      HWY_ALIGN float values[most_lanes];
-      hn::Store(row[j], d, values);
+      HWY_ALIGN T values[most_lanes];
+      store(row[j], values);
       for (int64_t o = 0; o < lanes; ++o)
         weights[o * strides.o + i * strides.row + j * strides.column] = values[o];
     }
@@ -231,17 +261,19 @@ void multiply_rows(const Product& p, bool two_vectors) {
   two_vectors ? multiply<rows, 2>(p) : multiply<rows, 1>(p);
 }
 
+template <class T>
+Transforms<T> transforms_of_target() {
+  return {transform_patch<T>, transform_gradient<T>, finish_tile<T>, transform_weights<T>, finish_weights<T>};
+}
+
 Kernels kernels_of_target() {
-  return {static_cast<int64_t>(hn::Lanes(Tag())),
-          rows_of_tiles,
-          rows_of_channels,
-          transform_patch,
-          transform_gradient,
-          finish_tile,
-          transform_weights,
-          finish_weights,
-          multiply_rows<rows_of_tiles>,
-          multiply_rows<rows_of_channels>};
+  return {.lanes = static_cast<int64_t>(hn::Lanes(Tag())),
+          .tile_rows = rows_of_tiles,
+          .channel_rows = rows_of_channels,
+          .multiply_tiles = multiply_rows<rows_of_tiles>,
+          .multiply_channels = multiply_rows<rows_of_channels>,
+          .of_f32 = transforms_of_target<float>(),
+          .of_bf16 = transforms_of_target<bf16>()};
 }
 
 }  // namespace athanor::cpu::winograd::HWY_NAMESPACE

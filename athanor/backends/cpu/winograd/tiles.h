@@ -49,24 +49,26 @@ struct Tiles {
 
   /// Transforms the images of tiles [first, first + n) to points in tiles [begin, begin + n) of a block:
   /// [point][group of channels][tile][channel of the group].
-  void transform_images(int64_t first, int64_t n, const float* x, float* to, int64_t begin, int64_t block,
+  template <class T>
+  void transform_images(int64_t first, int64_t n, const T* x, float* to, int64_t begin, int64_t block,
                         int64_t group) const {
     for (int64_t t = 0; t < n; ++t) {
       const Position at = position(first + t);
       for (int64_t c = 0; c < channels; c += image.block)
-        kernels().transform_patch(plane_of(x, image, channels, at.batch, c), image, at.row - top,
-                                  at.column - left, to + offset_of(begin + t, c, channels, block, group),
-                                  block * channels);
+        transforms<T>().patch(plane_of(x, image, channels, at.batch, c), image, at.row - top,
+                              at.column - left, to + offset_of(begin + t, c, channels, block, group),
+                              block * channels);
     }
   }
   /// The same for the results' gradients.
-  void transform_gradients(int64_t first, int64_t n, const float* dy, float* to, int64_t begin, int64_t block,
+  template <class T>
+  void transform_gradients(int64_t first, int64_t n, const T* dy, float* to, int64_t begin, int64_t block,
                            int64_t group) const {
     for (int64_t t = 0; t < n; ++t) {
       const Position at = position(first + t);
       for (int64_t o = 0; o < results; o += result.block)
-        kernels().transform_gradient(plane_of(dy, result, results, at.batch, o), result, at.row, at.column,
-                                     to + offset_of(begin + t, o, results, block, group), block * results);
+        transforms<T>().gradient(plane_of(dy, result, results, at.batch, o), result, at.row, at.column,
+                                 to + offset_of(begin + t, o, results, block, group), block * results);
     }
   }
   static int64_t offset_of(int64_t tile, int64_t channel, int64_t channels, int64_t block, int64_t group) {

@@ -8,24 +8,29 @@ constexpr int64_t group = 32;  // channels, whose sums for a panel of results fi
 }  // namespace
 
 // If there are many weights, each thread's sums are long, and a product for all tiles at once is better.
-bool WeightGradient::by_channels() const {
+template <class T>
+bool WeightGradient<T>::by_channels() const {
   return threads * tiles.weight_points() >= tiles.tile_points(tiles.count);
 }
 
-size_t WeightGradient::scratch_bytes() const {
+template <class T>
+size_t WeightGradient<T>::scratch_bytes() const {
   const int64_t floats = by_channels()
                              ? tiles.tile_points(tiles.count) + threads * points * group * 2 * kernels().lanes
                              : threads * (tiles.weight_points() + tiles.tile_points(block()));
   return static_cast<size_t>(floats) * sizeof(float);
 }
 
-void WeightGradient::operator()(Buffers buffers) const {
-  const auto *x = static_cast<const float*>(buffers[0]), *dy = static_cast<const float*>(buffers[1]);
-  auto *dw = static_cast<float*>(buffers[2]), *scratch = static_cast<float*>(buffers[3]);
+template <class T>
+void WeightGradient<T>::operator()(Buffers buffers) const {
+  const auto *x = static_cast<const T*>(buffers[0]), *dy = static_cast<const T*>(buffers[1]);
+  auto* dw = static_cast<T*>(buffers[2]);
+  auto* scratch = static_cast<float*>(buffers[3]);
   by_channels() ? run_channels(x, dy, dw, scratch) : run_tiles(x, dy, dw, scratch);
 }
 
-void WeightGradient::run_tiles(const float* x, const float* dy, float* dw, float* scratch) const {
+template <class T>
+void WeightGradient<T>::run_tiles(const T* x, const T* dy, T* dw, float* scratch) const {
   const Kernels& k = kernels();
   const int64_t c_count = tiles.channels, o_count = tiles.results, size = block(), panel = 2 * k.lanes;
   const int64_t sum_floats = tiles.weight_points();  // [point][channel][result]
@@ -66,12 +71,13 @@ void WeightGradient::run_tiles(const float* x, const float* dy, float* dw, float
   parallel_for(c_count, sum_floats, [&](int64_t begin, int64_t end, int) {
     for (int64_t c = begin; c < end; ++c)
       for (int64_t o = 0; o < o_count; o += k.lanes)
-        k.finish_weights(scratch + c * o_count + o, c_count * o_count, parts, sum_floats,
-                         dw + o * strides.o + c * strides.c, strides);
+        transforms<T>().finish_weights(scratch + c * o_count + o, c_count * o_count, parts, sum_floats,
+                                       dw + o * strides.o + c * strides.c, strides);
   });
 }
 
-void WeightGradient::run_channels(const float* x, const float* dy, float* dw, float* scratch) const {
+template <class T>
+void WeightGradient<T>::run_channels(const T* x, const T* dy, T* dw, float* scratch) const {
   const Kernels& k = kernels();
   const int64_t c_count = tiles.channels, o_count = tiles.results, count = tiles.count, panel = 2 * k.lanes;
   float* const gradients = scratch + points * count * c_count;
@@ -95,8 +101,8 @@ void WeightGradient::run_channels(const float* x, const float* dy, float* dw, fl
                             width > k.lanes);
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t o = 0; o < width; o += k.lanes)
-        k.finish_weights(sums + c * width + o, channels * width, 1, 0,
-                         dw + (n + o) * strides.o + (first + c) * strides.c, strides);
+        transforms<T>().finish_weights(sums + c * width + o, channels * width, 1, 0,
+                                       dw + (n + o) * strides.o + (first + c) * strides.c, strides);
   };
   const int64_t of_panel = ceil_div(c_count, group);
   parallel_for(
@@ -107,5 +113,8 @@ void WeightGradient::run_channels(const float* x, const float* dy, float* dw, fl
       },
       threads);
 }
+
+template struct WeightGradient<float>;
+template struct WeightGradient<bf16>;
 
 }  // namespace athanor::cpu::winograd

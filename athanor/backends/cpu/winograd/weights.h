@@ -5,6 +5,8 @@
 
 namespace athanor::cpu::winograd {
 
+/// T: what is stored.
+template <class T>
 struct WeightGradient {
   Tiles tiles;
   WeightStrides strides;
@@ -16,8 +18,8 @@ struct WeightGradient {
 
  private:
   bool by_channels() const;
-  void run_tiles(const float* x, const float* dy, float* dw, float* scratch) const;
-  void run_channels(const float* x, const float* dy, float* dw, float* scratch) const;
+  void run_tiles(const T* x, const T* dy, T* dw, float* scratch) const;
+  void run_channels(const T* x, const T* dy, T* dw, float* scratch) const;
   int64_t block() const { return tiles.block_of(threads); }
 };
 

@@ -200,7 +200,7 @@ class Cudnn final : public gpu::KernelLibrary {
                          [made, way](gpu::Stream stream, std::span<void* const> buffers) {
                            made->run(way, stream, buffers);
                          },
-                         nullptr, way.problem});
+                         nullptr, way.problem, true});  // some do, by Winograd's algorithm or an FFT
     return kernels;
   }
 

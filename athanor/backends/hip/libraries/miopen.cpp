@@ -41,6 +41,9 @@ int miopen_type(DType dtype) {
   }
 }
 
+// miopenConvAlgorithm_t
+constexpr int fft = 2, winograd = 3;
+
 std::string word_for(int algorithm) {
   constexpr std::array<const char*, 6> words = {"gemm", "direct", "fft", "winograd", "", "implicit gemm"};
   const auto i = static_cast<size_t>(algorithm);
@@ -177,7 +180,8 @@ class Miopen final : public gpu::KernelLibrary {
                            made->run(one, stream, buffers);
                          },
                          [made, one] { made->compile(one); },
-                         gpu::scratch_problem(one.workspace, most_conv_workspace)});
+                         gpu::scratch_problem(one.workspace, most_conv_workspace),
+                         one.algorithm == fft || one.algorithm == winograd});
     return kernels;
   }
 

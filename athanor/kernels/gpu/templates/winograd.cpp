@@ -106,7 +106,7 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   const Tiles tiles(outputs, data.out, m + c, *traits.grain);
   if (tiles.points * std::max({m * c, c * tiles.count, m * tiles.count}) >= INT32_MAX) return {};
 
-  GpuCandidate candidate{.name = fmt::format("winograd {}x{}", outputs, outputs)};
+  GpuCandidate candidate{.name = fmt::format("winograd {}x{}", outputs, outputs), .fewer_products = true};
   const auto weights = take(candidate, p.scratch_buffer, tiles.points * m * c),
              patches = take(candidate, p.scratch_buffer, tiles.points * c * tiles.count),
              products = take(candidate, p.scratch_buffer, tiles.points * m * tiles.count);
@@ -175,7 +175,8 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   if (tiles.points * std::max({parts * m * c, c * tiles.count, m * tiles.count}) >= INT32_MAX) return {};
 
   constexpr int scratch_buffer = 3;
-  GpuCandidate candidate{.name = fmt::format("winograd 3x3 of {}x{}", outputs, outputs)};
+  GpuCandidate candidate{.name = fmt::format("winograd 3x3 of {}x{}", outputs, outputs),
+                         .fewer_products = true};
   const auto patches = take(candidate, scratch_buffer, tiles.points * c * tiles.count),
              gradients = take(candidate, scratch_buffer, tiles.points * m * tiles.count),
              sums = take(candidate, scratch_buffer, parts * tiles.points * m * c);
