@@ -12,6 +12,10 @@
 #include "athanor/memory/storage.h"
 
 namespace athanor {
+namespace {
+// What compiling a plan may take. Libraries that get no memory for their kernels crash.
+constexpr uint64_t compiling = uint64_t{64} << 20;
+}  // namespace
 
 Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
                          const std::function<int64_t(int64_t batch_size)>& planned) {
@@ -19,6 +23,7 @@ Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
   const auto said = backend_of(device).free_memory(device.index);
   const uint64_t free = said ? *said : all > used ? all - used : 0, reachable = used + free;
   std::string problem = error.problem(), hint = error.hint();
+  if (const auto host = backend_of(Device{}).free_memory(0); host && *host < compiling) return error;
   try {
     const auto needed = static_cast<double>(planned(batch_size));
     // The memory of a plan is affine in the batch size, except for kernels' scratch memory.

@@ -10,7 +10,8 @@
 namespace athanor {
 
 /// `error` with how much memory a step needs according to its plan, and the largest batch that would fit.
-/// `planned(batch_size)` plans a step, in bytes; if it throws an Error, nothing is added.
+/// `planned(batch_size)` plans a step, in bytes; if it throws an Error, nothing is added. It is not
+/// called if the host has too little memory left to compile a plan: libraries that get none crash.
 Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
                          const std::function<int64_t(int64_t batch_size)>& planned);
 

@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "athanor/train/memory_advice.h"
 #include "tests/cli/program_test.h"
 
 namespace athanor {
@@ -100,6 +103,26 @@ TEST_F(Limits, OfMemoryAreNamedWhileItStarts) {
     if (outcome.err.find("ulimit -v") != std::string::npos) ++ours;
   }
   EXPECT_GT(ours, 0U);
+}
+
+// Plans of smaller batches would be good advice, but libraries that compile for them crash without memory.
+TEST(MemoryAdvice, MakesNoPlansIfLittleMemoryIsLeft) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take terabytes of addresses";
+#endif
+  const Error error(ErrorCode::out_of_memory, "cannot allocate 923 MiB", "training_step.cpp:30", "use less");
+  size_t plans = 0;
+  const auto planned = [&](int64_t batch_size) { return ++plans, batch_size << 20; };
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  ASSERT_GT(pages, 0U);
+  {
+    const Limit limit(RLIMIT_AS, pages * static_cast<uint64_t>(getpagesize()) + (32U << 20));
+    EXPECT_STREQ(with_memory_advice(error, Device{}, 256, planned).what(), error.what());
+  }
+  EXPECT_EQ(plans, 0U);
+  EXPECT_THAT(with_memory_advice(error, Device{}, 256, planned).what(), HasSubstr("planned to need 256 MiB"));
+  EXPECT_EQ(plans, 2U);
 }
 
 // Free memory is what the limit leaves: for the advice, for `fit` and for the tuner's trials.
