@@ -12,8 +12,9 @@ def missed(chip, title, dtype, made):
         findings.append(f"spills {made.program.spills} registers")
     if "attention" in title:
         return findings
-    # Instructions that read local memory themselves (wgmma) use descriptors, whose addresses are not followed.
-    if made.conflicts is None or made.conflicts > 0:
+    # Instructions that read local memory themselves (wgmma) use descriptors, whose addresses are not followed. There
+    # is no goal for tf32: it has conflicts on sm_80, at 92 % of its unit's peak.
+    if dtype != "tf32" and (made.conflicts is None or made.conflicts > 0):
         findings.append("bank conflicts" if made.conflicts else "its bank conflicts are not known")
     matrix = chip in MATRIX and dtype in ("f16", "bf16")
     if matrix and not made.counts["matrix"]:
