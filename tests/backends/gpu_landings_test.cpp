@@ -27,7 +27,7 @@ bool holds(const Storage& storage, const std::vector<uint8_t>& want) {
 
 /// Memory of the device with this content.
 std::shared_ptr<Storage> stored(Device device, const std::vector<uint8_t>& content) {
-  const auto storage = allocate(device, content.size());
+  auto storage = allocate(device, content.size());
   storage->write(content.data(), 0, content.size());
   return storage;
 }
@@ -187,7 +187,7 @@ TEST(GpuLandings, AreCountedForEachDevice) {
   const std::vector<uint8_t> want = noise(2 * piece, 8);
   const auto source = stored(device, want.data(), want.size());
   const auto receive = [&] {
-    const auto target = allocate(Device{}, want.size());
+    auto target = allocate(Device{}, want.size());
     std::memset(target->address(), 0, want.size());
     device.landings.receive(target, device.copies_out().place_of({source.get(), 0}));
     return target;
