@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-std::atomic<int> wanted{0};
+std::atomic<int> wanted{0}, helping{0};
 
 int available() {
 #ifdef _OPENMP
@@ -25,11 +25,12 @@ int available() {
 
 }  // namespace
 
-void set_cpu_threads(int threads) {
-  if (threads < 0)
+void set_cpu_threads(int threads, int part_time) {
+  if (threads < 0 || part_time < 0)
     throw Error(ErrorCode::value, "the number of threads is " + std::to_string(threads), {},
                 "Give a positive number, or 0 for all cores.");
   wanted = threads;
+  helping = part_time;
 }
 
 int cpu_threads() {
@@ -41,5 +42,9 @@ int cpu_threads() {
   return all;
 #endif
 }
+
+int part_time_threads() { return helping.load(std::memory_order_relaxed); }
+
+int cpu_workers() { return cpu_threads() + part_time_threads(); }
 
 }  // namespace athanor

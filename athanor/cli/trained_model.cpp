@@ -15,6 +15,7 @@
 #include "athanor/nn/lora.h"
 #include "athanor/nn/models.h"
 #include "athanor/train/run_folder.h"
+#include "athanor/train/run_threads.h"
 
 namespace athanor::cli {
 
@@ -23,7 +24,10 @@ TrainedModel load_trained_model(const std::string& path, const std::string& devi
   const DeviceChoice choice = device_choice(device);
   const auto file = find_checkpoint(path);
   Checkpoint checkpoint = read_checkpoint(file);
-  set_cpu_threads(static_cast<int>(threads > 0 ? threads : checkpoint.threads));
+  if (threads > 0)
+    set_cpu_threads(static_cast<int>(threads));
+  else
+    use_threads(checkpoint.threads, checkpoint.most_threads);  // the kernels were chosen for these
   TuningCache::instance().restore(checkpoint.kernels);
   compile_options().deterministic |= checkpoint.config.deterministic;
   compile_options().tuning = Tuning::quick;  // using a model is too short for timing a GPU's kernels

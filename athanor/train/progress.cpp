@@ -169,9 +169,11 @@ void Progress::tuned(const TuningFacts& facts) {
 
 void Progress::threads_changed(const ThreadFacts& facts) {
   const std::string count = fmt::format("{} thread{}", facts.threads, facts.threads == 1 ? "" : "s");
+  const std::string part_time =
+      facts.part_time > 0 ? fmt::format(", and {} part of the time", facts.part_time) : "";
   const std::string why = facts.threads < facts.most
-                              ? fmt::format(" of {}: other programs use the cores (--threads {} keeps all)",
-                                            facts.most, facts.most)
+                              ? fmt::format(" of {}{}: other programs use the cores (--threads {} keeps all)",
+                                            facts.most, part_time, facts.most)
                               : std::string();
   remark(fmt::format("from step {} on: {}{}", grouped(facts.step), count, why));
 }

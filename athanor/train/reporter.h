@@ -54,6 +54,7 @@ struct TuningFacts {
 struct ThreadFacts {
   int64_t step = 0;               // the next one
   int64_t threads = 0, most = 0;  // from this step on, and on a quiet machine
+  int64_t part_time = 0;          // further threads that help on the cores of other programs
   double others = 0;              // cores that other programs use
 };
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "athanor/base/os/threads.h"
 #include "athanor/base/threads.h"
 #include "athanor/compile/options.h"
 #include "athanor/runtime/evaluate.h"
@@ -17,13 +18,20 @@ namespace {
 constexpr double left_to_others = 0.35;
 constexpr int looks_to_lose = 3, looks_to_gain = 10;
 
-/// Sets the number of threads. Returns `most`, or the number that is now in use if `most` is 0.
-int64_t use_threads(int64_t threads, int64_t most) {
-  set_cpu_threads(static_cast<int>(threads));
+/// Returns `most`, or the number that is now in use if `most` is 0.
+int64_t begin_with(int64_t threads, int64_t most) {
+  use_threads(threads, most);
   return most > 0 ? most : cpu_threads();
 }
 
 }  // namespace
+
+void use_threads(int64_t threads, int64_t most) {
+  const int64_t taken = most - threads;
+  // A part-time thread adds half a thread. It must be kept off the cores of the others.
+  const bool helps = threads > 0 && taken > 0 && 5 * taken >= threads && os::current_core() >= 0;
+  set_cpu_threads(static_cast<int>(threads), helps ? static_cast<int>(taken) : 0);
+}
 
 int FreeCores::wanted(double others) const {
   return std::clamp(most_ - static_cast<int>(std::ceil(others - left_to_others)), 1, most_);
@@ -52,7 +60,7 @@ ThreadRecord threads_in(const std::vector<StepMetrics>& steps) {
 
 RunThreads::RunThreads(const TrainConfig& config, Device device, int64_t threads, int64_t most,
                        CoreClock cores)
-    : most_(use_threads(threads > 0 ? threads : config.threads, most)),
+    : most_(begin_with(threads > 0 ? threads : config.threads, most)),
       adapts_(device == Device{} && config.threads == 0 && parse_tuning(config.tune) == Tuning::quick &&
               config.memory_limit == 0 && most_ > 1),
       cores_(std::move(cores)),
@@ -64,7 +72,7 @@ RunThreads::RunThreads(const TrainConfig& config, Device device, int64_t threads
 void RunThreads::repeat_another(const ThreadRecord& changes) {
   repeat(changes);
   if (const auto first = to_come_.find(1); first != to_come_.end()) {
-    set_cpu_threads(static_cast<int>(first->second));
+    use_threads(first->second, most_);
     to_come_.erase(first);
   }
 }
@@ -104,9 +112,10 @@ bool RunThreads::before_step(int64_t step, Reporter& reporter, const std::functi
   }
   if (threads == cpu_threads()) return false;
   settle();
-  set_cpu_threads(static_cast<int>(threads));
+  use_threads(threads, most_);
   clear_plan_cache();
-  reporter.threads_changed({.step = step, .threads = threads, .most = most_, .others = busy});
+  reporter.threads_changed(
+      {.step = step, .threads = threads, .most = most_, .part_time = part_time_threads(), .others = busy});
   return true;
 }
 

@@ -15,7 +15,8 @@
 namespace athanor {
 
 /// Decides how many of a process's cores are left to it. Threads share each kernel's work evenly and wait for
-/// each other, so one thread that gets half a core halves the speed of all: one thread fewer is faster. It
+/// each other, so one thread that gets half a core halves the speed of all: one thread fewer is faster. A
+/// part-time thread then helps on the other core, and changes no result (backends/cpu/part_time.h). It
 /// takes 1.5 s of other programs' work to lose a thread, and 5 s without it to get it back.
 class FreeCores {
  public:
@@ -40,6 +41,11 @@ using ThreadRecord = std::map<int64_t, int64_t>;
 
 /// The numbers of threads that these steps' metrics record.
 ThreadRecord threads_in(const std::vector<StepMetrics>& steps);
+
+/// Sets the number of CPU threads of the process to `threads`. For each core that this leaves out of `most`,
+/// the number on a quiet machine, a part-time thread helps, unless all of them together would add less than
+/// a tenth. `most` 0: the same number.
+void use_threads(int64_t threads, int64_t most);
 
 /// Lets the number of threads of a run's steps change at recorded steps only, since results depend on it.
 class RunThreads {

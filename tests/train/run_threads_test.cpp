@@ -4,6 +4,7 @@
 #include <optional>
 #include <thread>
 
+#include "athanor/base/os/threads.h"
 #include "athanor/base/threads.h"
 #include "tests/train/trainer_fixture.h"
 
@@ -64,6 +65,9 @@ TEST_F(RunThreadsTest, LooksAtTheMachineBeforeTheFirstStep) {
   EXPECT_TRUE(threads.before_step(1, nobody, [&] { ++settled; }));
   EXPECT_EQ(settled, 1);
   EXPECT_EQ(cpu_threads(), 1);
+  if (os::current_core() >= 0) {
+    EXPECT_EQ(part_time_threads(), most - 1);
+  }
   EXPECT_EQ(threads.news(), 1);
   EXPECT_FALSE(threads.before_step(2, nobody, [&] { ++settled; }));
   EXPECT_EQ(threads.news(), 0);
@@ -97,6 +101,26 @@ TEST_F(RunThreadsTest, LeavesTheNumberAloneWhereItIsAskedForOrKernelsMustNotChan
   fixed = config_;
   fixed.tune = "off";
   EXPECT_FALSE(looks(fixed));
+}
+
+// The loss of each step, of a CNN: its loops are large enough to be divided.
+TEST_F(RunThreadsTest, PartTimeThreadsChangeNoBit) {
+  if (cpu_threads() == 1) GTEST_SKIP() << "needs two cores";
+  config_.model = "cnn";
+  config_.deterministic = true;
+  config_.batch_size = 64;
+  config_.epochs = 12;
+  config_.threads = 1;
+  train("one");
+  EXPECT_EQ(part_time_threads(), 0);
+  config_.threads = 0;
+  config_.choices = run_folder("one").metrics().string();
+  train("helped");
+  EXPECT_EQ(cpu_threads(), 1);
+  if (os::current_core() >= 0) {
+    EXPECT_GT(part_time_threads(), 0);
+  }
+  EXPECT_EQ(metrics("helped"), metrics("one"));
 }
 
 // The recorded steps are repeated twice, and by a run that stops between two changes and is resumed.

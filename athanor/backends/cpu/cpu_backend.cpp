@@ -87,7 +87,7 @@ Candidate CpuBackend::loop_kernel(int, const LoopProgram& program) {
   LoopKernel loop(program);
   std::string name = loop.description();
   return cpu::function_candidate(std::move(name), 0,
-                                 [loop = std::move(loop), threads = cpu_threads()](cpu::Buffers buffers) {
+                                 [loop = std::move(loop), threads = cpu_workers()](cpu::Buffers buffers) {
                                    loop.run(buffers, threads);
                                  });
 }

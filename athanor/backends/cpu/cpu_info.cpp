@@ -69,7 +69,10 @@ DeviceInfo describe_cpu(Device device) {
   info.name = fmt::format("{}, {} core{}", name.value, cores, cores == 1 ? "" : "s");
   info.properties["processor"] = name;
   info.properties["cores"] = {std::to_string(cores), "operating system"};
-  info.properties["threads"] = {std::to_string(cpu_threads()), "set_cpu_threads, or the process's affinity"};
+  const std::string helping =
+      part_time_threads() > 0 ? fmt::format(", and {} part of the time", part_time_threads()) : "";
+  info.properties["threads"] = {std::to_string(cpu_threads()) + helping,
+                                "set_cpu_threads, or the process's affinity"};
   info.properties["vector instructions"] = {LoopKernel::isa(), "run-time detection"};
   const os::MemorySize memory = os::memory_size();
   info.memory_bytes = memory.total;

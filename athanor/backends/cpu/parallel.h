@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <functional>
 
+#include "athanor/backends/cpu/part_time.h"
 #include "athanor/backends/cpu/spinning.h"
 #include "athanor/base/threads.h"
 
@@ -13,17 +15,29 @@
 
 namespace athanor::cpu {
 
-/// Calls body(begin, end, thread) for disjoint ranges that cover [0, count), one range for each thread.
-/// `work` is roughly the number of elements that the whole loop touches: below about ten thousand, waking
-/// threads costs more than it gains. `thread` is below `max_threads`. If ranges throw, the exception of the
-/// first of them is thrown here.
+/// Calls body(begin, end, thread) for disjoint ranges that cover [0, count): one range for each thread, or
+/// more if there are part-time threads. Results must not depend on the ranges. `work` is roughly the number
+/// of elements that the whole loop touches: below about ten thousand, waking threads costs more than it
+/// gains. `thread` is below `max_threads`. If ranges throw, the exception of the first of them is thrown
+/// here.
 template <class Body>
-void parallel_for(int64_t count, int64_t work, Body&& body, int max_threads = cpu_threads()) {
+void parallel_for(int64_t count, int64_t work, Body&& body, int max_threads = cpu_workers()) {
   if (count <= 0) return;
 #ifdef _OPENMP
   constexpr int64_t worthwhile = 16 * 1024;
   const int64_t threads = std::min({int64_t{max_threads}, count, work / worthwhile + 1});
-  if (threads > 1 && !omp_in_parallel()) {
+  const bool divided = threads > 1 && !omp_in_parallel() && !runs_chunks();
+  if (divided && part_time_threads() > 0) {
+    // Chunks are short, so that nobody waits long for one, and long enough for their overhead.
+    const int64_t chunks =
+        std::min({int64_t{32} * cpu_threads(), Chunks::most, count, work / worthwhile + 1});
+    const auto chunk = [&](int64_t i, int worker) {
+      body(count * i / chunks, count * (i + 1) / chunks, worker);
+    };
+    run_with_part_time_help(chunks, static_cast<int>(threads), std::ref(chunk));
+    return;
+  }
+  if (divided) {
     adapt_waiting();
     std::exception_ptr error;
     int error_thread = -1;

@@ -7,7 +7,7 @@ namespace athanor::cpu {
 static Candidate batch_matmul_kernel(const KernelRequest& request) {
   const GemmShape shape(request);
   return visit_dtype(request.output().dtype, [&]<class T>(T) {
-    const Gemm<T> gemm(shape, cpu_threads());
+    const Gemm<T> gemm(shape, cpu_workers());
     return function_candidate("generic gemm", gemm.scratch_bytes(),
                               [gemm, bias = shape.bias](Buffers buffers) {
                                 const size_t output = bias ? 3 : 2;

@@ -9,7 +9,7 @@ namespace athanor::cpu {
 /// may walk along n in order, so sums are the same for any number of threads.
 template <class Body>
 void for_each_column_chunk(int64_t outer, int64_t n, int64_t inner, int64_t widest, Body&& body,
-                           int max_threads = cpu_threads()) {
+                           int max_threads = cpu_workers()) {
   // Narrower chunks if there are fewer chunks than threads, but still of whole cache lines.
   int64_t width = std::min(inner, widest);
   while (width > 32 && outer * ((inner + width - 1) / width) < max_threads)

@@ -49,7 +49,7 @@ static Candidate fold_kernel(const KernelRequest& request) {
                   request.attrs.integer("dilation")};
   size_t copies = 0;
   const MergedInput input(request, 0, {axis, axis + 1, axis + 2}, copies);
-  const int threads = cpu_threads();
+  const int threads = cpu_workers();
   return visit_dtype(request.output().dtype, [&]<class T>(T) {
     const size_t sums =
         static_cast<size_t>(threads * fold.size * std::min(input.extent(3), widest_fold)) * sizeof(Acc<T>);

@@ -187,7 +187,7 @@ Candidate make_sampler(const KernelRequest& request) {
   std::vector<MergedInput> inputs;
   for (int i = 0; i < static_cast<int>(request.inputs.size()); ++i)
     inputs.emplace_back(request, i, std::vector<int>{}, copies);
-  const int threads = cpu_threads();
+  const int threads = cpu_workers();
   const auto input = [inputs](size_t i, Buffers buffers) { return inputs[i].template resolve<T>(buffers); };
   const auto result = [at = inputs.size()](Buffers buffers) { return static_cast<T*>(buffers[at]); };
   const auto shape = [&](size_t i) -> const Shape& { return request.inputs[i].shape; };

@@ -171,7 +171,7 @@ template <class T>
 Candidate make_resizer(const KernelRequest& request) {
   size_t copies = 0;
   const MergedInput x(request, 0, {}, copies);
-  const int threads = cpu_threads();
+  const int threads = cpu_workers();
   const Resizer<T> resizer(request, request.op->name == "interpolate_grad");
   const size_t scratch = aligned(copies) + static_cast<size_t>(threads) * resizer.thread_bytes();
   return function_candidate("generic resizing", scratch, [=](Buffers buffers) {

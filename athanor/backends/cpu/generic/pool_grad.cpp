@@ -101,7 +101,7 @@ void run_grad(const PoolShape& shape, const T* x, const T* dy, T* dx, Acc<T>* sc
 
 template <class T>
 Candidate make(const KernelRequest& request, const PoolShape& shape) {
-  const int threads = cpu_threads();
+  const int threads = cpu_workers();
   const size_t gradient = request.inputs.size() - 1;  // the inputs are x, dy or only dy
   size_t copies = 0;
   const MergedInput x(request, 0, {}, copies), dy(request, static_cast<int>(gradient), {}, copies);

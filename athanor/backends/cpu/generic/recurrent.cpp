@@ -180,7 +180,7 @@ Candidate make_recurrence(const KernelRequest& request) {
   const std::string& name = request.op->name;
   const bool gradient = name.ends_with("_grad"), lstm = name.starts_with("lstm");
   const Shape &y = request.output().shape, &weight = request.inputs[name == "gru_grad" ? 2 : 1].shape;
-  const int threads = cpu_threads();
+  const int threads = cpu_workers();
   const Recurrence r{y[0],         y[1],    weight[1],
                      lstm ? 4 : 3, threads, shares_features<T>(y[0], weight[1], threads)};
   const RowProduct<T> product(gradient ? weight[0] : r.h, gradient ? r.h : weight[0], r.rows_together());

@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "athanor/backends/cpu/loops/execute.h"
 #include "athanor/backends/cpu/loops/steps.h"
 #include "athanor/backends/cpu/loops/tiled_loop.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "athanor/backends/cpu/parallel.h"
 
 namespace athanor {
 
@@ -21,22 +18,12 @@ LoopKernel::LoopKernel(LoopProgram program)
     : loop_(std::make_shared<const loops::TiledLoop>(loops::tile_loop(std::move(program)))),
       isa_(loops::isa()) {}
 
-/// Calls f(first, last) with the parts of [0, n), one for each thread.
-template <class F>
-static void share(int64_t n, int threads, const F& f) {
-#ifdef _OPENMP
-  if (threads > 1) {
-#pragma omp parallel num_threads(threads)
-    {
-      const int64_t t = omp_get_thread_num(), of = omp_get_num_threads();
-      f(n * t / of, n * (t + 1) / of);
-    }
-    return;
-  }
-#endif
-  (void)threads;
-  f(int64_t{0}, n);
-}
+namespace {
+
+// The loop's cost decides whether it is shared.
+constexpr int64_t worth_sharing = std::numeric_limits<int64_t>::max();
+
+}  // namespace
 
 void LoopKernel::run(std::span<void* const> buffers, int threads) const {
   const loops::TiledLoop& loop = *loop_;
@@ -47,18 +34,24 @@ void LoopKernel::run(std::span<void* const> buffers, int threads) const {
 
   if (loop.reduce.form == loops::TiledReduction::Form::none) {
     const int64_t tiles = loop.tiling.tiles();
-    share(tiles, static_cast<int>(std::min<int64_t>(threads, tiles)), [&](int64_t first, int64_t last) {
-      Worker::of_this_thread().run_tiles(loop, buffers, first, last);
-    });
+    cpu::parallel_for(
+        tiles, worth_sharing,
+        [&](int64_t first, int64_t last, int) {
+          Worker::of_this_thread().run_tiles(loop, buffers, first, last);
+        },
+        threads);
     return;
   }
   const int64_t pieces = loop.reduce.units * loop.reduce.pieces;
   Worker& starter = Worker::of_this_thread();
   std::byte* partials =
       loop.reduce.pieces > 1 ? starter.partials(pieces * loop.reduce.partial_bytes) : nullptr;
-  share(pieces, static_cast<int>(std::min<int64_t>(threads, pieces)), [&](int64_t first, int64_t last) {
-    Worker::of_this_thread().run_pieces(loop, buffers, first, last, partials);
-  });
+  cpu::parallel_for(
+      pieces, worth_sharing,
+      [&](int64_t first, int64_t last, int) {
+        Worker::of_this_thread().run_pieces(loop, buffers, first, last, partials);
+      },
+      threads);
   if (loop.reduce.pieces > 1) starter.combine(loop, buffers, partials);
 }
 

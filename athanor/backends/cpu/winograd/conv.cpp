@@ -42,11 +42,12 @@ std::vector<Candidate> kernel_of(const KernelRequest& r, const SimpleEpilogue& e
   // The gradient is a convolution of the result's gradient with weights turned by 180 degrees.
   const Tiles tiles(from.shape, to.shape, from.layout.block, to.layout.block,
                     gradient ? Pair(2 - padding[0], 2 - padding[1]) : Pair(padding[0], padding[1]));
-  if (weights) return candidate(WeightGradient<T>{tiles, {s[0], s[1], s[2], s[3]}, cpu_threads()});
+  if (weights)
+    return candidate(WeightGradient<T>{tiles, {s[0], s[1], s[2], s[3]}, cpu_threads(), cpu_workers()});
   const WeightStrides strides =
       gradient ? WeightStrides{s[1], s[0], -s[2], -s[3]} : WeightStrides{s[0], s[1], s[2], s[3]};
   return candidate(Forward<T>{tiles, strides, gradient ? 2 * s[2] + 2 * s[3] : 0, cpu_threads(),
-                              epilogue.bias, epilogue.activation == Activation::relu});
+                              cpu_workers(), epilogue.bias, epilogue.activation == Activation::relu});
 }
 
 }  // namespace

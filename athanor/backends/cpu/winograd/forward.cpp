@@ -19,8 +19,8 @@ template <class T>
 size_t Forward<T>::scratch_bytes() const {
   const int64_t panel = 2 * kernels().lanes;
   const int64_t floats = by_results()
-                             ? points * (all() * tiles.channels + threads * panel * (panel_depth + all()))
-                             : tiles.weight_points() + threads * tiles.tile_points(block());
+                             ? points * (all() * tiles.channels + workers * panel * (panel_depth + all()))
+                             : tiles.weight_points() + workers * tiles.tile_points(block());
   return static_cast<size_t>(floats) * sizeof(float);
 }
 
@@ -88,7 +88,7 @@ void Forward<T>::run_tiles(const T* x, const T* w, const T* added, T* y, float* 
             finish(first + t, products + t * o_count, size * o_count, 0, o_count, added, y);
         }
       },
-      threads);
+      workers);
 }
 
 template <class T>
@@ -129,7 +129,7 @@ void Forward<T>::run_results(const T* x, const T* w, const T* added, T* y, float
         for (int64_t n = begin * panel; n < std::min(end * panel, tiles.results); n += panel)
           run_panel(n, std::min(panel, tiles.results - n), own);
       },
-      threads);
+      workers);
 }
 
 template struct Forward<float>;

@@ -11,7 +11,7 @@ struct Forward {
   Tiles tiles;
   WeightStrides strides;
   int64_t first_weight;  // the offset of the first weight
-  int threads;
+  int threads, workers;  // workers: threads, and those that help part of the time
   bool bias, relu;
 
   /// Buffers: the image, the weights, the bias if there is one, the result, scratch memory.

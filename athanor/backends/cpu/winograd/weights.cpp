@@ -7,17 +7,25 @@ constexpr int64_t group = 32;  // channels, whose sums for a panel of results fi
 
 }  // namespace
 
-// If there are many weights, each thread's sums are long, and a product for all tiles at once is better.
+// If there are many weights, the sums of each part are long, and a product for all tiles at once is better.
 template <class T>
 bool WeightGradient<T>::by_channels() const {
-  return threads * tiles.weight_points() >= tiles.tile_points(tiles.count);
+  return std::max(threads, 2) * tiles.weight_points() >= tiles.tile_points(tiles.count);
+}
+
+// One thread has several parts, so that part-time threads can help it: a part is short. But the number never
+// depends on theirs, and so results do not either. The parts' sums are no longer than the tiles' points.
+template <class T>
+int64_t WeightGradient<T>::most_parts() const {
+  if (threads > 1) return threads;
+  return std::min<int64_t>(8, tiles.tile_points(tiles.count) / tiles.weight_points());
 }
 
 template <class T>
 size_t WeightGradient<T>::scratch_bytes() const {
   const int64_t floats = by_channels()
-                             ? tiles.tile_points(tiles.count) + threads * points * group * 2 * kernels().lanes
-                             : threads * (tiles.weight_points() + tiles.tile_points(block()));
+                             ? tiles.tile_points(tiles.count) + workers * points * group * 2 * kernels().lanes
+                             : most_parts() * tiles.weight_points() + workers * tiles.tile_points(block());
   return static_cast<size_t>(floats) * sizeof(float);
 }
 
@@ -34,7 +42,7 @@ void WeightGradient<T>::run_tiles(const T* x, const T* dy, T* dw, float* scratch
   const Kernels& k = kernels();
   const int64_t c_count = tiles.channels, o_count = tiles.results, size = block(), panel = 2 * k.lanes;
   const int64_t sum_floats = tiles.weight_points();  // [point][channel][result]
-  const int64_t blocks = ceil_div(tiles.count, size), parts = std::min<int64_t>(threads, blocks);
+  const int64_t blocks = ceil_div(tiles.count, size), parts = std::min(most_parts(), blocks);
   const auto add_block = [&](int64_t first, float* sums, float* patches) {
     const int64_t count = std::min(size, tiles.count - first);
     float* gradients = patches + points * size * c_count;
@@ -56,18 +64,18 @@ void WeightGradient<T>::run_tiles(const T* x, const T* dy, T* dw, float* scratch
               width > k.lanes);
       });
   };
-  // A part is one thread's share of the work. The result does not depend on which thread runs it.
+  // The result does not depend on which thread runs a part.
   parallel_for(
       parts, tiles.tile_points(tiles.count),
-      [&](int64_t begin, int64_t end, int) {
+      [&](int64_t begin, int64_t end, int thread) {
         for (int64_t part = begin; part < end; ++part) {
           float* sums = scratch + part * sum_floats;
           std::fill_n(sums, sum_floats, 0.0F);
           for (int64_t b = blocks * part / parts; b < blocks * (part + 1) / parts; ++b)
-            add_block(b * size, sums, scratch + threads * sum_floats + part * tiles.tile_points(size));
+            add_block(b * size, sums, scratch + parts * sum_floats + thread * tiles.tile_points(size));
         }
       },
-      threads);
+      workers);
   parallel_for(c_count, sum_floats, [&](int64_t begin, int64_t end, int) {
     for (int64_t c = begin; c < end; ++c)
       for (int64_t o = 0; o < o_count; o += k.lanes)
@@ -111,7 +119,7 @@ void WeightGradient<T>::run_channels(const T* x, const T* dy, T* dw, float* scra
         float* sums = gradients + points * (count * o_count + thread * group * panel);
         for (int64_t i = begin; i < end; ++i) run_part(i % of_panel * group, i / of_panel * panel, sums);
       },
-      threads);
+      workers);
 }
 
 template struct WeightGradient<float>;

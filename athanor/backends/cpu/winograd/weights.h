@@ -10,7 +10,7 @@ template <class T>
 struct WeightGradient {
   Tiles tiles;
   WeightStrides strides;
-  int threads;
+  int threads, workers;  // workers: threads, and those that help part of the time
 
   /// Buffers: the image, the result's gradient, the weights' gradient, scratch memory.
   void operator()(Buffers buffers) const;
@@ -18,6 +18,7 @@ struct WeightGradient {
 
  private:
   bool by_channels() const;
+  int64_t most_parts() const;
   void run_tiles(const T* x, const T* dy, T* dw, float* scratch) const;
   void run_channels(const T* x, const T* dy, T* dw, float* scratch) const;
   int64_t block() const { return tiles.block_of(threads); }
