@@ -139,6 +139,11 @@ TEST_F(CpuPartTime, NoBitChanges) {
        {given({70, 5, 4 * 32}, 1), given({4 * 32, 32}, 2), given({70, 32}, 3), given({70, 32}, 4)},
        {70, 5, 64},
        {}},
+      {"lstm",  // so few examples that threads divide the features
+       {},
+       {given({6, 5, 4 * 128}, 1), given({4 * 128, 128}, 2), given({6, 128}, 3), given({6, 128}, 4)},
+       {6, 5, 256},
+       {}},
   };
   for (Problem& problem : problems) {
     const Op& op = find_op(problem.op);

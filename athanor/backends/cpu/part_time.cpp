@@ -26,7 +26,7 @@ constexpr double interrupted = 0.2e-3;
 constexpr int idle_bursts = 20;  // while no loop began; then a part-time thread sleeps until one begins
 constexpr size_t most_watched = 64;
 
-thread_local bool in_loop = false;
+thread_local bool in_loop = false;  // see runs_chunks()
 
 class PartTime {
  public:
@@ -64,7 +64,7 @@ class PartTime {
       for (auto& core : cores_) core = -1;
     try {
       while (started_ < part_time_threads() && !refused_) {
-        std::thread([this, number = started_] { work(number); }).detach();
+        std::thread([this, number = started_] { work_in_bursts(number); }).detach();
         ++started_;
       }
     } catch (const std::system_error&) {
@@ -88,13 +88,13 @@ class PartTime {
     in_loop = false;
   }
 
-  [[noreturn]] void work(int number) {
+  [[noreturn]] void work_in_bursts(int number) {
     in_loop = true;
     double pause = shortest_pause;
     int64_t seen = 0;
     for (int idle = 0;;) {
       stay_off_the_teams_cores();
-      pause = is_worth_it(number) ? shortest_pause : std::min(2 * pause, longest_pause);
+      pause = work_for_a_burst(number) ? shortest_pause : std::min(2 * pause, longest_pause);
       std::this_thread::sleep_for(std::chrono::duration<double>(pause));
       idle = seen == loops_ ? idle + 1 : 0;
       seen = loops_;
@@ -106,8 +106,8 @@ class PartTime {
     }
   }
 
-  // Works for a burst. Returns whether it helped for a tenth of it, and was not interrupted.
-  bool is_worth_it(int number) {
+  // Returns whether it was worth it: the thread helped for a tenth of the burst, and was not interrupted.
+  bool work_for_a_burst(int number) {
     const auto began = Clock::now();
     const double had = os::thread_seconds();
     double helped = 0, passed = 0;

@@ -8,6 +8,7 @@
 #include "athanor/backends/cpu/generic/strided.h"
 #include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
+#include "athanor/base/ceil_div.h"
 
 namespace athanor::cpu {
 namespace {
@@ -16,10 +17,14 @@ namespace {
 struct Recurrence {
   int64_t batch, times, h, gates;
   int threads;
+  bool helped;       // by part-time threads, which get short parts
   bool by_features;  // whether threads divide the features of each time, not the examples
 
   int64_t rows_together() const {
-    return by_features ? batch : std::max<int64_t>(1, (batch + threads - 1) / threads);
+    if (by_features) return batch;
+    const int64_t of_a_thread = std::max<int64_t>(1, ceil_div(batch, int64_t{threads}));
+    return helped ? std::min(of_a_thread, std::max<int64_t>(8, ceil_div(of_a_thread, int64_t{4})))
+                  : of_a_thread;
   }
 };
 
@@ -60,14 +65,15 @@ void each_time(const Recurrence& r, const RowProduct<T>& product, bool last_firs
           r.threads);
     return;
   }
+  const int64_t rows = r.rows_together();
   parallel_for(
-      r.batch, r.times * work,
+      ceil_div(r.batch, rows), r.times * work,
       [&](int64_t begin, int64_t end, int thread) {
         T* own = tile(thread);
-        for (int64_t first = begin; first < end; first += r.rows_together())
+        for (int64_t first = begin * rows; first < std::min(end * rows, r.batch); first += rows)
           for (int64_t i = 0; i < r.times; ++i)
-            step(time(i), Part<T>{first, std::min(r.rows_together(), end - first), 0, r.h, own,
-                                  product.after_tile(own)});
+            step(time(i),
+                 Part<T>{first, std::min(rows, r.batch - first), 0, r.h, own, product.after_tile(own)});
       },
       r.threads);
 }
@@ -181,8 +187,13 @@ Candidate make_recurrence(const KernelRequest& request) {
   const bool gradient = name.ends_with("_grad"), lstm = name.starts_with("lstm");
   const Shape &y = request.output().shape, &weight = request.inputs[name == "gru_grad" ? 2 : 1].shape;
   const int threads = cpu_workers();
-  const Recurrence r{y[0],         y[1],    weight[1],
-                     lstm ? 4 : 3, threads, shares_features<T>(y[0], weight[1], threads)};
+  const Recurrence r{y[0],
+                     y[1],
+                     weight[1],
+                     lstm ? 4 : 3,
+                     threads,
+                     part_time_threads() > 0,
+                     shares_features<T>(y[0], weight[1], threads)};
   const RowProduct<T> product(gradient ? weight[0] : r.h, gradient ? r.h : weight[0], r.rows_together());
   size_t copies = 0;
   std::vector<MergedInput> inputs;
