@@ -26,9 +26,10 @@ int available() {
 }  // namespace
 
 void set_cpu_threads(int threads, int part_time) {
-  if (threads < 0 || part_time < 0)
-    throw Error(ErrorCode::value, "the number of threads is " + std::to_string(threads), {},
-                "Give a positive number, or 0 for all cores.");
+  for (const int number : {threads, part_time})
+    if (number < 0)
+      throw Error(ErrorCode::value, "the number of threads is " + std::to_string(number), {},
+                  "Give a positive number, or 0 for all cores.");
   wanted = threads;
   helping = part_time;
 }
@@ -43,7 +44,13 @@ int cpu_threads() {
 #endif
 }
 
-int part_time_threads() { return helping.load(std::memory_order_relaxed); }
+int part_time_threads() {
+#ifdef _OPENMP
+  return helping.load(std::memory_order_relaxed);
+#else
+  return 0;
+#endif
+}
 
 int cpu_workers() { return cpu_threads() + part_time_threads(); }
 

@@ -94,7 +94,9 @@ std::optional<double> RunThreads::others() {
   const std::optional<os::CoreTime> before = std::exchange(looked_, now);
   looked_at_ = Clock::now();
   if (!now || !before) return std::nullopt;
-  return std::max(0.0, (now->all - before->all) - (now->own - before->own)) / passed;
+  // A program that shares its core with a part-time thread uses less of it than it would.
+  const double shared = now->unnoticed - before->unnoticed;
+  return (std::max(0.0, (now->all - before->all) - (now->own - before->own)) + shared) / passed;
 }
 
 bool RunThreads::before_step(int64_t step, Reporter& reporter, const std::function<void()>& settle) {

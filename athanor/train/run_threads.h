@@ -16,7 +16,7 @@ namespace athanor {
 
 /// Decides how many of a process's cores are left to it. Threads share each kernel's work evenly and wait for
 /// each other, so one thread that gets half a core halves the speed of all: one thread fewer is faster. A
-/// part-time thread then helps on the other core, and changes no result (backends/cpu/part_time.h). It
+/// part-time thread then helps on the other core, and changes no result (backends/cpu/part_time.h). FreeCores
 /// takes 1.5 s of other programs' work to lose a thread, and 5 s without it to get it back.
 class FreeCores {
  public:

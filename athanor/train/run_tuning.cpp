@@ -54,6 +54,8 @@ TuningState RunTuning::state() const {
 }
 
 void RunTuning::begin_anew() {
+  // The record has only the kernels that then changed. Those that did not are looked up by the new number.
+  if (!repeated_.empty()) restore(expected_);
   if (!session_) return;
   earlier_ = state();
   session_.reset();

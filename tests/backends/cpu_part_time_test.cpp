@@ -10,6 +10,7 @@
 
 #include "athanor/backends/cpu/parallel.h"
 #include "athanor/base/clock.h"
+#include "athanor/base/os/threads.h"
 #include "athanor/base/threads.h"
 #include "cpu_kernels.h"
 
@@ -72,6 +73,7 @@ TEST_F(CpuPartTime, TheFirstErrorIsThrownAndTheNextLoopRuns) {
 
 // A thread of its own must really come: it may be kept waiting on a busy machine, but not for a minute.
 TEST_F(CpuPartTime, AnotherThreadHelps) {
+  if (cpu_threads() == 1 || os::current_core() < 0) GTEST_SKIP() << "it needs a core of its own";
   set_cpu_threads(1, 1);
   const auto me = std::this_thread::get_id();
   std::atomic<int> helped{0};

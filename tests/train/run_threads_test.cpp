@@ -73,6 +73,21 @@ TEST_F(RunThreadsTest, LooksAtTheMachineBeforeTheFirstStep) {
   EXPECT_EQ(threads.news(), 0);
 }
 
+// Two programs that share their cores with part-time threads use little more than one core, but want two.
+TEST_F(RunThreadsTest, CountsProgramsThatShareACoreWithAPartTimeThread) {
+  if (os::current_core() < 0 || cpu_threads() == 1) GTEST_SKIP() << "no part-time threads here";
+  const auto began = Clock::now();
+  RunThreads threads(config_, Device{}, 4, 4, [&] {
+    const double passed = seconds_since(began);
+    return os::CoreTime{.all = 4 * passed, .own = 2.86 * passed, .unnoticed = 0.8 * passed};
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(110));
+  Reporter nobody;
+  EXPECT_TRUE(threads.before_step(1, nobody, [] {}));
+  EXPECT_EQ(cpu_threads(), 2);
+  EXPECT_EQ(part_time_threads(), 2);
+}
+
 TEST_F(RunThreadsTest, LeavesTheNumberAloneWhereItIsAskedForOrKernelsMustNotChange) {
   const auto looks = [&](const TrainConfig& config) {
     bool looked = false;

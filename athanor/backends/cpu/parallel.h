@@ -27,6 +27,7 @@ void parallel_for(int64_t count, int64_t work, Body&& body, int max_threads = cp
   constexpr int64_t worthwhile = 16 * 1024;
   const int64_t threads = std::min({int64_t{max_threads}, count, work / worthwhile + 1});
   const bool divided = threads > 1 && !omp_in_parallel() && !runs_chunks();
+  if (divided) adapt_waiting();
   if (divided && part_time_threads() > 0) {
     // Chunks are short, so that nobody waits long for one, and long enough for their overhead.
     const int64_t chunks =
@@ -34,14 +35,12 @@ void parallel_for(int64_t count, int64_t work, Body&& body, int max_threads = cp
     const auto chunk = [&](int64_t i, int worker) {
       body(count * i / chunks, count * (i + 1) / chunks, worker);
     };
-    run_with_part_time_help(chunks, static_cast<int>(threads), std::ref(chunk));
-    return;
+    if (run_with_part_time_help(chunks, static_cast<int>(threads), std::ref(chunk))) return;
   }
   if (divided) {
-    adapt_waiting();
     std::exception_ptr error;
     int error_thread = -1;
-#pragma omp parallel num_threads(static_cast<int>(threads))
+#pragma omp parallel num_threads(std::min(static_cast<int>(threads), cpu_threads()))
     {
       const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
       const int64_t begin = count * me / team, end = count * (me + 1) / team;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/os/load.h"
 #include "athanor/base/os/threads.h"
 #include "athanor/base/threads.h"
 
@@ -24,6 +25,8 @@ constexpr double burst = 0.5e-3, shortest_pause = 0.1e-3, longest_pause = 8e-3; 
 // A burst that had the core for this much less was interrupted.
 constexpr double interrupted = 0.2e-3;
 constexpr int idle_bursts = 20;  // while no loop began; then a part-time thread sleeps until one begins
+// With fewer chunks for each thread, a part-time thread would hold a large part of the loop.
+constexpr int fewest_chunks = 4;
 constexpr size_t most_watched = 64;
 
 thread_local bool in_loop = false;  // see runs_chunks()
@@ -35,16 +38,13 @@ class PartTime {
     return all;
   }
 
-  void run(int64_t chunks, int max_workers, const Chunks::Body& body) {
+  bool run(int64_t chunks, int max_workers, const Chunks::Body& body) {
     const std::unique_lock lock(in_use_, std::try_to_lock);
-    if (!lock) {  // another thread has the help
-      for (int64_t i = 0; i < chunks; ++i) body(i, 0);
-      return;
-    }
+    if (!lock) return false;
     start_threads();
     const int team = static_cast<int>(std::min<int64_t>({cpu_threads(), chunks, max_workers}));
     ++loops_;
-    chunks_.begin(chunks, team, chunks > team ? max_workers : team, body);
+    chunks_.begin(chunks, team, chunks >= fewest_chunks * team ? max_workers : team, body);
     wake_sleepers();
 #ifdef _OPENMP
     if (team > 1) {
@@ -54,6 +54,7 @@ class PartTime {
 #endif
       take_part(0);
     chunks_.end();
+    return true;
   }
 
  private:
@@ -90,11 +91,12 @@ class PartTime {
 
   [[noreturn]] void work_in_bursts(int number) {
     in_loop = true;
+    os::wait_unnoticed();
     double pause = shortest_pause;
     int64_t seen = 0;
     for (int idle = 0;;) {
-      stay_off_the_teams_cores();
-      pause = work_for_a_burst(number) ? shortest_pause : std::min(2 * pause, longest_pause);
+      const bool worth_it = stays_off_the_teams_cores() && work_for_a_burst(number);
+      pause = worth_it ? shortest_pause : std::min(2 * pause, longest_pause);
       std::this_thread::sleep_for(std::chrono::duration<double>(pause));
       idle = seen == loops_ ? idle + 1 : 0;
       seen = loops_;
@@ -124,14 +126,18 @@ class PartTime {
     return helped > 0.1 * burst && passed - (os::thread_seconds() - had) < interrupted;
   }
 
-  void stay_off_the_teams_cores() {
+  // On a core of the team it would only take turns with that thread.
+  bool stays_off_the_teams_cores() {
     thread_local std::vector<int> avoided;
+    thread_local bool off = false;
     std::vector<int> now;
     for (const auto& core : cores_)
       if (core >= 0) now.push_back(core);
-    if (now == avoided) return;
-    os::stay_off_cores(now);
-    avoided = std::move(now);
+    if (now != avoided) {
+      off = os::stay_off_cores(now);
+      avoided = std::move(now);
+    }
+    return off;
   }
 
   std::mutex in_use_;
@@ -149,8 +155,8 @@ class PartTime {
 
 bool runs_chunks() { return in_loop; }
 
-void run_with_part_time_help(int64_t chunks, int max_workers, const Chunks::Body& body) {
-  PartTime::instance().run(chunks, max_workers, body);
+bool run_with_part_time_help(int64_t chunks, int max_workers, const Chunks::Body& body) {
+  return PartTime::instance().run(chunks, max_workers, body);
 }
 
 }  // namespace athanor::cpu

@@ -12,6 +12,8 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <utility>
 #endif
@@ -32,18 +34,46 @@ std::optional<double> waited_in(const std::filesystem::path& thread) {
   return 1e-9 * waited;
 }
 
-std::optional<double> waited_by_threads_in(const std::string& folder) {
+// The threads that called wait_unnoticed(), by their names in threads_folder.
+class Unnoticed {
+ public:
+  void add(const std::string& thread) {
+    const std::scoped_lock lock(mutex_);
+    threads_.insert(thread);
+  }
+  std::set<std::string> threads() {
+    const std::scoped_lock lock(mutex_);
+    return threads_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> threads_;
+};
+Unnoticed& unnoticed() {
+  static Unnoticed& all = *new Unnoticed;  // never destroyed: threads may begin while the program ends
+  return all;
+}
+
+std::optional<double> waited_by_threads_in(const std::string& folder,
+                                           const std::set<std::string>& without = {}) {
   namespace fs = std::filesystem;
   std::optional<double> sum;
   std::error_code gone;  // threads may end meanwhile
-  for (fs::directory_iterator thread(folder, gone), end; !gone && thread != end; thread.increment(gone))
+  for (fs::directory_iterator thread(folder, gone), end; !gone && thread != end; thread.increment(gone)) {
+    if (without.contains(thread->path().filename().string())) continue;
     if (const auto waited = waited_in(thread->path())) sum = sum.value_or(0) + *waited;
+  }
   return sum;
 }
 
 }  // namespace
 
-std::optional<double> waited_for_cores() { return waited_by_threads_in(threads_folder); }
+std::optional<double> waited_for_cores() {
+  return waited_by_threads_in(threads_folder, unnoticed().threads());
+}
+
+void wait_unnoticed() { unnoticed().add(std::to_string(thread_id())); }
 
 std::optional<double> waited_for_cores(int64_t thread) {
   return waited_in(std::filesystem::path(threads_folder) / std::to_string(thread));
@@ -73,6 +103,9 @@ std::optional<CoreTime> core_time() {
       time = CoreTime{.own = static_cast<double>(own.tv_sec) + 1e-9 * static_cast<double>(own.tv_nsec)};
     time->all += (user + (low_priority ? nice : 0) + system + irq + softirq + steal) / ticks;
   }
+  if (time)
+    for (const std::string& thread : unnoticed().threads())
+      time->unnoticed += waited_in(std::filesystem::path(threads_folder) / thread).value_or(0);
   return time;
 }
 
@@ -92,6 +125,7 @@ int64_t thread_id() { return syscall(SYS_gettid); }
 
 std::optional<double> waited_for_cores() { return std::nullopt; }
 std::optional<double> waited_for_cores(int64_t) { return std::nullopt; }
+void wait_unnoticed() {}
 FairTime::FairTime(int64_t) : waited_(0) {}
 double FairTime::of(double seconds) { return seconds; }
 std::optional<CoreTime> core_time() { return std::nullopt; }

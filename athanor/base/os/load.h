@@ -7,8 +7,11 @@
 namespace athanor::os {
 
 /// Seconds that the living threads of this process have been ready to run but waited for a core, summed over
-/// threads. None if the system does not report it.
+/// threads. None if the system does not report it. Threads that called wait_unnoticed() do not count.
 std::optional<double> waited_for_cores();
+
+/// For a thread that uses what other programs leave of a core, and that no other thread depends on.
+void wait_unnoticed();
 
 /// The same for one thread, given by its thread_id().
 std::optional<double> waited_for_cores(int64_t thread);
@@ -31,6 +34,8 @@ class FairTime {
 struct CoreTime {
   double all = 0;  // by the cores that this process may use, for any program
   double own = 0;  // for this process
+  // How long threads that called wait_unnoticed() waited for cores that other programs used.
+  double unnoticed = 0;
 };
 /// Programs with a lower priority than this process do not count, because they yield the cores to it. Time
 /// that other virtual machines take counts. Exact to 0.01 s a core. std::nullopt if the system does not

@@ -26,15 +26,17 @@ int current_core() {
 #endif
 }
 
-void stay_off_cores([[maybe_unused]] const std::vector<int>& cores) {
+bool stay_off_cores([[maybe_unused]] const std::vector<int>& cores) {
 #ifdef __linux__
   thread_local cpu_set_t allowed;
   thread_local const bool known = ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
-  if (!known) return;
+  if (!known) return false;
   cpu_set_t left = allowed;
   for (const int core : cores)
     if (core >= 0 && core < CPU_SETSIZE) CPU_CLR(core, &left);
-  ::sched_setaffinity(0, sizeof(left), CPU_COUNT(&left) > 0 ? &left : &allowed);
+  return CPU_COUNT(&left) > 0 && ::sched_setaffinity(0, sizeof(left), &left) == 0;
+#else
+  return false;
 #endif
 }
 

@@ -11,9 +11,9 @@ void yield_to_others();
 /// The core that the calling thread runs on; -1 if the system does not tell.
 int current_core();
 
-/// Lets the calling thread run on all cores that it was allowed at first, except these. If none would be
-/// left, or if the system has no such setting, it may run on all of them.
-void stay_off_cores(const std::vector<int>& cores);
+/// Lets the calling thread run on all cores that it was allowed at first, except these. Returns false if none
+/// is left, or if the system has no such setting; the thread may then run where it did before.
+bool stay_off_cores(const std::vector<int>& cores);
 
 /// The time that the calling thread has had a core, in seconds.
 double thread_seconds();
