@@ -10,11 +10,11 @@ namespace athanor::os {
 /// threads. None if the system does not report it. Threads that called wait_unnoticed() do not count.
 std::optional<double> waited_for_cores();
 
-/// For a thread that uses what other programs leave of a core, and that no other thread depends on.
-void wait_unnoticed();
-
 /// The same for one thread, given by its thread_id().
 std::optional<double> waited_for_cores(int64_t thread);
+
+/// For a thread that uses what other programs leave of a core: says that the calling thread is one.
+void wait_unnoticed();
 
 /// Counts time for timeouts of a process as if it had its cores to itself: time that its threads wait for
 /// cores does not count. At least a tenth always counts, so that a hang is found on a busy machine too.
