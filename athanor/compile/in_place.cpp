@@ -201,12 +201,19 @@ LoopProgram copy_of(const TensorType& type) {
 
 }  // namespace
 
+/// Whether the prologue of a contraction reads the buffer.
+static bool is_of_prologue(const PlanStep& s, size_t buffer) {
+  return s.request && buffer < s.request->inputs.size() &&
+         buffer >= s.request->inputs.size() - s.request->prologue_inputs();
+}
+
 std::vector<Walk> walks_of(const PlanStep& s) {
   std::vector<Walk> all;
   const auto add = [&](const LoopProgram& program, size_t first) {
     Walk& walk = all.emplace_back(Walk{program, {}});
     if (first > 0) walk.values.push_back(-1);  // a contraction's own result
-    for (size_t b = first; b < s.buffers.size(); ++b) walk.values.push_back(s.buffers[b].value);
+    for (size_t b = first; b < s.buffers.size(); ++b)
+      if (!is_of_prologue(s, b)) walk.values.push_back(s.buffers[b].value);
   };
   for (const LoopProgram& program : s.loops) add(program, 0);
   if (s.request && s.request->has_epilogue()) add(s.request->epilogue, s.request->own_inputs());
@@ -219,10 +226,9 @@ bool walks_alike(const PlanStep& s, const std::vector<Walk>& walks, int in, int 
   // A contraction's kernels may compute an element of the result twice, but compute each sum only once. So
   // only sums may be updated in place.
   const Walk& epilogue = walks.front();
-  const auto own = static_cast<std::ptrdiff_t>(s.request->own_inputs());
-  return std::none_of(s.buffers.begin(), s.buffers.begin() + own,
-                      [&](const BufferRef& ref) { return ref.value == in; }) &&
-         std::ranges::any_of(epilogue.program.epilogue_stores,
+  for (size_t b = 0; b < s.request->inputs.size(); ++b)
+    if (s.buffers[b].value == in && (b < s.request->own_inputs() || is_of_prologue(s, b))) return false;
+  return std::ranges::any_of(epilogue.program.epilogue_stores,
                              [&](const LoopStore& e) { return epilogue.value_of(e.operand) == out; }) &&
          walks_alike(epilogue, in, out);
 }

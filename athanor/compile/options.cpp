@@ -13,9 +13,9 @@
 namespace athanor {
 namespace {
 
-constexpr std::array<std::string_view, pass_count> names = {"dedicated", "epilogue",  "simplify", "layout",
-                                                            "fuse",      "inplace",   "join",     "tune",
-                                                            "replay",    "recompute", "libraries"};
+constexpr std::array<std::string_view, pass_count> names = {
+    "dedicated", "epilogue", "simplify", "layout",    "fuse",      "inplace",
+    "join",      "tune",     "replay",   "recompute", "libraries", "prologue"};
 
 bool env_flag(const char* name) {
   const char* value = std::getenv(name);

@@ -23,8 +23,9 @@ enum class Pass : uint8_t {
   replay,     // plans that run again and again are given to the device in one call
   recompute,  // values recomputed instead of kept: those of nn::checkpoint, and for a memory limit
   libraries,  // on GPUs, kernels of vendors' libraries beside our own
+  prologue,   // elementwise ops computed inside the kernel of the contraction behind them
 };
-constexpr int pass_count = 11;
+constexpr int pass_count = 12;
 
 /// How a plan's kernels are chosen by default.
 enum class Tuning : uint8_t {

@@ -145,6 +145,9 @@ Plan make_steps(const Graph& graph, const CompileOptions& options);
 /// elementwise loops with any results, and sums of rows, of columns and of channels. Values that only such
 /// loops read are not stored. `donated`: see compile().
 void absorb_loops(Plan& plan, const std::vector<bool>& donated);
+/// Elementwise loops whose result only one contraction reads become its prologue, if the device has kernels
+/// that compute it.
+void absorb_prologues(Plan& plan);
 /// Orders the steps so that little memory is alive at one time, and lets outputs take over donated inputs.
 /// `donated`: see compile().
 void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "athanor/kernels/epilogue.h"
+#include "athanor/kernels/prologue.h"
 
 namespace athanor {
 namespace {
@@ -68,7 +69,8 @@ std::string bucket_of(const KernelRequest& request) {
     if (!is_extent(name)) attributes.set(name, value);
   bucket += " " + to_string(attributes);
   if (const std::string type = request.computes_in(); !type.empty()) bucket += " " + type;
-  return bucket + fmt::format(" {}", fmt::join(epilogue_names(request), " "));
+  return bucket + fmt::format(" {}", fmt::join(epilogue_names(request), " ")) +
+         fmt::format(" {}", fmt::join(prologue_names(request), " "));
 }
 
 bool worth_timing(const Prospect& problem) {

@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/kernels/epilogue.h"
+#include "athanor/kernels/prologue.h"
 #include "athanor/ops/op_case.h"
 
 namespace athanor {
@@ -34,14 +35,14 @@ std::string KernelRequest::key() const {
     add(*unstored);
   }
   if (!attrs.entries().empty()) key += " " + to_string(attrs);
-  key += epilogue_key(*this);
+  key += epilogue_key(*this) + prologue_key(*this);
   if (const std::string in = computes_in(); !in.empty()) key += " in " + in;
   return key;
 }
 
 size_t KernelRequest::own_inputs() const {
-  return has_epilogue() ? inputs.size() + 1 + outputs.size() - static_cast<size_t>(epilogue.buffers)
-                        : inputs.size();
+  const size_t others = inputs.size() - prologue_inputs();
+  return has_epilogue() ? others + 1 + outputs.size() - static_cast<size_t>(epilogue.buffers) : others;
 }
 
 int64_t KernelRequest::flops() const {

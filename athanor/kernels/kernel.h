@@ -43,17 +43,29 @@ struct OperandDesc {
   bool operator==(const OperandDesc&) const = default;
 };
 
+/// How one of an op's inputs is computed before the op reads it: elementwise, from further inputs. A kernel
+/// may compute each element when it reads it. For other kernels the loop runs first: the input has memory of
+/// its own, which holds nothing before.
+struct Prologue {
+  size_t input = 0;     // of the op
+  LoopProgram program;  // its buffers: the prologue's inputs, then the input that it computes
+  /// How many inputs of the request are the prologue's: its last ones.
+  size_t inputs() const { return static_cast<size_t>(program.buffers) - 1; }
+};
+
 /// An op that needs a kernel: everything from which a backend decides which kernels it has.
 struct KernelRequest {
   const Op* op = nullptr;
   Attrs attrs;
-  std::vector<OperandDesc> inputs;   // the op's, then those of the epilogue
+  std::vector<OperandDesc> inputs;   // the op's, then those of the epilogue, then those of the prologue
   std::vector<OperandDesc> outputs;  // the op's, then those of `with`, or further ones of the epilogue
   /// What is computed from each element of a contraction's result before it is stored: a loop over the
   /// result's elements in the order of its memory. Its buffer 0 is the result as it was accumulated, which is
   /// never in memory; then come the epilogue's inputs, and last the outputs. Empty body: no epilogue. It may
   /// store further results and reduce them: see has_further_results() in epilogue.h.
   LoopProgram epilogue;
+  /// What computes one of the op's inputs, see Prologue.
+  std::optional<Prologue> prologue = {};
   /// The op's result, if only the epilogue's results are stored: `outputs` do not begin with it.
   std::optional<OperandDesc> unstored = {};
   /// Ops that are computed in the same kernel, from the same inputs and attributes.
@@ -72,6 +84,7 @@ struct KernelRequest {
   bool has_epilogue() const { return !epilogue.body.empty(); }
   /// How many of `inputs` are the op's.
   size_t own_inputs() const;
+  size_t prologue_inputs() const { return prologue ? prologue->inputs() : 0; }
   /// The number of the scratch buffer, which follows the inputs and outputs.
   int scratch_buffer() const { return static_cast<int>(inputs.size() + outputs.size()); }
   /// Floating-point operations of the ops without an epilogue; 0: not known.
@@ -138,6 +151,8 @@ class Backend : public DeviceProvider, public Allocator {
   /// Whether it has kernels that compute the request's epilogue. If not, a loop computes it later. It is
   /// cheap, and called for every chain of elementwise ops after a contraction.
   virtual bool takes_epilogue(int /*device*/, const KernelRequest& /*request*/) { return false; }
+  /// The same for the request's prologue: whether some of its kernels compute it when they read the input.
+  virtual bool takes_prologue(int /*device*/, const KernelRequest& /*request*/) { return false; }
   /// Whether a request of several ops (KernelRequest::with) is worth making: it has kernels for it. It is
   /// cheap, and called for every op that shares work with others.
   virtual bool computes_together(int /*device*/, const KernelRequest& /*request*/) { return false; }

@@ -16,6 +16,7 @@
 #include "athanor/base/philox.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/finish_by_loop.h"
+#include "athanor/kernels/prologue.h"
 #include "athanor/kernels/repeated_numbers.h"
 
 namespace athanor {
@@ -148,9 +149,22 @@ Trial::Trial(Device device, const KernelRequest& request, const std::vector<Oper
     inputs_.push_back(allocate(device, std::max<size_t>(1, bytes)));
     fill_repeating(*inputs_.back(), numbers, bytes);
   }
+  if (request.prologue) compute_input(*request.prologue);
   for (const auto& output : request.outputs)
     outputs_.push_back(allocate(
         device, std::max<size_t>(1, static_cast<size_t>(output.shape.size()) * size_of(output.dtype))));
+}
+
+/// Kernels that compute a prologue and those for which a loop did it must read the same numbers.
+void Trial::compute_input(const Prologue& prologue) {
+  const Candidate loop = backend_of(device_).loop_kernel(device_.index, prologue.program);
+  scratch_ = allocate(device_, std::max<size_t>(1, loop.scratch_bytes));
+  std::vector<Binding> buffers;
+  for (size_t i = inputs_.size() - prologue.inputs(); i < inputs_.size(); ++i)
+    buffers.push_back({inputs_[i].get(), 0});
+  buffers.push_back({inputs_[prologue.input].get(), 0});
+  buffers.push_back({scratch_.get(), 0});
+  loop.kernel->enqueue(queue_of(device_), buffers);
 }
 
 TrialResults Trial::result(const Candidate& candidate) {
@@ -213,12 +227,16 @@ TrialResults host_result(const KernelRequest& asked) {
       for (OperandDesc& operand : *list)
         if (operand.layout.block == 0) operand = row_major(operand);
   const bool in_parts = request.has_epilogue() && !backend.takes_epilogue(host.index, request);
-  const KernelRequest problem = in_parts ? without_epilogue(request) : request;
+  const KernelRequest computed = without_prologue(request);
+  const KernelRequest problem = in_parts ? without_epilogue(computed) : computed;
   auto candidates = backend.candidates(host.index, problem);
   if (candidates.empty()) return {};
   if (in_parts)
     candidates.front() =
-        finish_by_loop(candidates.front(), backend.loop_kernel(host.index, request.epilogue), request);
+        finish_by_loop(candidates.front(), backend.loop_kernel(host.index, request.epilogue), computed);
+  if (request.prologue)
+    candidates.front() = begin_by_loop(backend.loop_kernel(host.index, request.prologue->program),
+                                       candidates.front(), request);
   TrialResults results = Trial(host, request, asked.inputs).whole_result(candidates.front());
   for (size_t o = 0; o < results.size(); ++o) {
     const OperandDesc& output = asked.outputs[o];

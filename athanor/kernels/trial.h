@@ -27,6 +27,7 @@ class Trial {
  private:
   void launch(const Candidate& candidate);
   void run(const Candidate& candidate);  // to its end
+  void compute_input(const Prologue& prologue);
 
   Device device_;
   std::vector<OperandDesc> results_;

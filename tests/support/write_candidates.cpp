@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <ranges>
 #include <set>
 #include <span>
 #include <string_view>
@@ -27,6 +28,7 @@
 #include "athanor/kernels/gpu/opencl_units.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/ops/conv_problem.h"
+#include "tests/support/normalising_loop.h"
 #include "tests/support/reduced.h"
 
 namespace athanor {
@@ -98,6 +100,27 @@ class Writer {
     request.tf32 = true;
     if (b_along_k) request.inputs[1].strides = {n * n, 1, n};
     add(request, own_, "tf32", b_along_k ? "B along k: " : "");
+  }
+
+  /// A product whose kernels normalise the rows of A when they read them, as before a linear layer.
+  void add_normalised(DType dtype, int64_t m, int64_t n, int64_t k) {
+    KernelRequest request{&find_op("batch_matmul"),
+                          {},
+                          {whole({dtype, {1, m, k}, {}}), whole({dtype, {1, k, n}, {}})},
+                          {whole({dtype, {1, m, n}, {}})},
+                          {}};
+    request.prologue = Prologue{0, normalising_loop({1, m, k}, dtype, dtype)};
+    for (const TensorType& type : std::vector<TensorType>{{dtype, {1, m, k}, {}},
+                                                          {DType::f32, {1, m, 1}, {}},
+                                                          {DType::f32, {1, m, 1}, {}},
+                                                          {dtype, {k}, {}},
+                                                          {dtype, {k}, {}}})
+      request.inputs.push_back(whole(type));
+    const auto computes = [](const GpuCandidate& one) { return !one.name.starts_with("a loop"); };
+    for (const GpuCandidate& candidate : gpu_candidates(request, own_) | std::views::filter(computes)) {
+      write(candidate, "batch_matmul", to_string(dtype), "normalised: ");
+      if (first_only_) break;
+    }
   }
 
   /// The first candidate of each kind for an op's own cases, in one dtype of each kind. Throws
@@ -212,6 +235,7 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
   for (const bool b_along_k : {false, true}) writer.add_tf32(4096, b_along_k);
+  for (const DType dtype : {DType::f32, DType::f16}) writer.add_normalised(dtype, 4096, 4096, 4096);
   // The attention of GPT-2 small, with 8 texts.
   if (!matrix_units(target, architecture).empty()) add_attention(writer, DType::f16, {8, 12, 1024, 64}, true);
   writer.finish();
@@ -242,6 +266,8 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
   for (const DType dtype : {DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {{1, 4096, 4096}, {1, 4096, 4096}}, {1, 4096, 4096});
   for (const bool b_along_k : {false, true}) writer.add_tf32(4096, b_along_k);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    writer.add_normalised(dtype, 1024, 1024, 768);
   for (const DType dtype : {DType::i8, DType::f8e4m3, DType::f8e5m2})
     writer.add("wide_batch_matmul", {}, dtype, {{1, 4096, 4096}, {1, 4096, 4096}}, {1, 4096, 4096});
   for (const DType dtype : {DType::f32, DType::bf16})

@@ -12,6 +12,7 @@
 #include "athanor/base/text.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/finish_by_loop.h"
+#include "athanor/kernels/prologue.h"
 
 namespace athanor::gpu {
 namespace {
@@ -89,9 +90,19 @@ struct Libraries::Entry {
 Libraries::Libraries(GpuDevice& device) : device_(device) {}
 Libraries::~Libraries() = default;
 
+Candidate Libraries::loop(const LoopProgram& program) const {
+  return make_candidate(device_, gpu_loop_candidates(program, device_.facts().traits).front(), {});
+}
+
 std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
   std::vector<Candidate> all;
   if (!request.libraries || !request.with.empty() || is_empty(request)) return all;
+  if (request.prologue) {
+    all = candidates(without_prologue(request));
+    for (Candidate& plain : all)
+      plain = begin_by_loop(loop(request.prologue->program), std::move(plain), request);
+    return all;
+  }
   const std::scoped_lock lock(mutex_);
   std::vector<LeftOut> left_out;
   for (const LibraryKind& kind : kinds().list()) {
@@ -131,11 +142,7 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
             // Perhaps it does not know the epilogue.
             if (kernels.empty() && request.has_epilogue())
               for (LibraryKernel& kernel : usable(without_epilogue(request)))
-                all.push_back(finish_by_loop(
-                    named(kernel),
-                    make_candidate(device_,
-                                   gpu_loop_candidates(request.epilogue, device_.facts().traits).front(), {}),
-                    request));
+                all.push_back(finish_by_loop(named(kernel), loop(request.epilogue), request));
             if (all.size() + left_out.size() == before)
               left_out.push_back({entry.name, "has no kernel for this problem"});
           },
@@ -151,7 +158,7 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
 
 std::vector<LeftOut> Libraries::left_out(const KernelRequest& request) {
   const std::scoped_lock lock(mutex_);
-  const auto found = left_out_.find(request.key());
+  const auto found = left_out_.find(without_prologue(request).key());
   return found == left_out_.end() ? std::vector<LeftOut>{} : found->second;
 }
 

@@ -68,7 +68,8 @@ class Libraries {
   Libraries& operator=(const Libraries&) = delete;
   ~Libraries();
 
-  /// An epilogue that a library does not know is computed by a loop after its kernels.
+  /// An epilogue that a library does not know is computed by a loop after its kernels, and a prologue by one
+  /// before them.
   std::vector<Candidate> candidates(const KernelRequest& request);
   /// The libraries that were asked so far: "cuBLASLt 13.1.0", "no cuDNN: it is not installed".
   std::vector<std::string> found();
@@ -77,6 +78,8 @@ class Libraries {
 
  private:
   struct Entry;
+  Candidate loop(const LoopProgram& program) const;
+
   GpuDevice& device_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Entry>> entries_;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "athanor/base/error.h"
@@ -8,7 +9,9 @@
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/loop_behind.h"
+#include "athanor/kernels/gpu/operand_prologue.h"
 #include "athanor/kernels/gpu/templates.h"
+#include "athanor/kernels/prologue.h"
 
 namespace athanor {
 namespace {
@@ -67,6 +70,16 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
   if (!traits.f64 && (needs_f64(request.output()) || std::ranges::any_of(request.inputs, needs_f64)))
     throw Error(ErrorCode::device, fmt::format("{}: this device has no f64 arithmetic", request.op->name), {},
                 "Use f32, or another device");
+  if (request.prologue) {
+    // Computing elements when they are read may be slower, as each group computes them again. So it is timed,
+    // but not the best guess.
+    auto candidates = gpu_candidates(without_prologue(request), traits);
+    for (GpuCandidate& plain : candidates) plain = gpu::with_loop_before(std::move(plain), request, traits);
+    auto computing = made_by(*found, request, traits);
+    candidates.insert(candidates.begin() + (candidates.empty() ? 0 : 1),
+                      std::make_move_iterator(computing.begin()), std::make_move_iterator(computing.end()));
+    return candidates;
+  }
   auto candidates = made_by(*found, request, traits);
   if (!has_further_results(request)) return candidates;
   // A kernel without the epilogue, followed by a loop, may still be faster than one that computes both.
@@ -86,6 +99,11 @@ bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits) {
   const auto plain = made_by(*found, without_epilogue(request), traits);
   if (plain.empty() || !plain.front().parameters.contains("tile_m")) return false;
   return !made_by(*found, request, traits).empty();
+}
+
+bool gpu_takes_prologue(const KernelRequest& request, const GpuTraits& traits) {
+  const gpu::Template* found = template_of(*request.op);
+  return found != nullptr && found->prologues && !made_by(*found, request, traits).empty();
 }
 
 bool gpu_takes_strides(const Op& op) {

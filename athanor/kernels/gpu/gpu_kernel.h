@@ -97,6 +97,8 @@ bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const Tens
 /// Whether gpu_candidates has kernels that do what the request's epilogue says; further results only if the
 /// best guess computes them all at once.
 bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits);
+/// Whether some of gpu_candidates compute the request's prologue when they read the input.
+bool gpu_takes_prologue(const KernelRequest& request, const GpuTraits& traits);
 /// Whether the op's kernels take strides: see Backend::takes_strides().
 bool gpu_takes_strides(const Op& op);
 /// Whether gpu_candidates has kernels for a request of several ops, and it is worth making.

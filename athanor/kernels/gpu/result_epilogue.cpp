@@ -12,8 +12,6 @@
 namespace athanor::gpu {
 namespace {
 
-std::string extra(int buffer) { return fmt::format("extra{}", buffer); }
-
 /// The buffers that a program reads, except the element itself, with their types.
 std::map<int, DType> read_buffers(const LoopProgram& program) {
   std::map<int, DType> read;
@@ -38,14 +36,24 @@ std::string sum_of(const ResultAxis& axis) {
   return text;
 }
 
-ResultEpilogue::ResultEpilogue(const KernelRequest& request)
-    : first_input_(static_cast<int>(request.own_inputs())) {
+ResultEpilogue::ResultEpilogue(const KernelRequest& request) {
   if (!request.has_epilogue()) return;
   program_ = simplify_loop(request.epilogue);
   further_ = athanor::has_further_results(request);
-  for (size_t i = request.own_inputs(); i < request.inputs.size(); ++i)
+  const size_t end = request.inputs.size() - request.prologue_inputs();
+  for (size_t i = request.own_inputs(); i < end; ++i) {
     alignments_.push_back(request.inputs[i].alignment);
+    arguments_.push_back({static_cast<int>(i)});
+  }
+  for (size_t i = 0; i < request.outputs.size(); ++i)
+    arguments_.push_back({static_cast<int>(request.inputs.size() + i)});
 }
+
+ResultEpilogue::ResultEpilogue(const LoopProgram& program, std::vector<GpuLaunch::Argument> arguments,
+                               std::string name)
+    : program_(simplify_loop(program)), arguments_(std::move(arguments)), name_(std::move(name)) {}
+
+std::string ResultEpilogue::extra(int buffer) const { return fmt::format("{}extra{}", name_, buffer); }
 
 Ints ResultEpilogue::places() const {
   const auto whole = std::ranges::find_if(program_.operands, [](const auto& o) { return o.buffer == 0; });
@@ -173,7 +181,7 @@ std::string ResultEpilogue::function(const std::vector<Vector>& vectors) const {
     if (o.buffer == 0 || held[i].empty()) continue;
     std::vector<bool> needed(places.size());
     use(o.strides, needed);
-    code.open(fmt::format("DEVICE {} place{}({})", index_type(), i, at));
+    code.open(fmt::format("DEVICE {} {}place{}({})", index_type(), name_, i, at));
     name_dimensions(code, needed);
     code.line(fmt::format("return {};", affine(o.offset, o.strides, index)));
     code.close();
@@ -202,8 +210,8 @@ std::string ResultEpilogue::function(const std::vector<Vector>& vectors) const {
     for (const auto& [name, source] : members) list += fmt::format(" {} {};", type_of(source), name);
     code.line(fmt::format("typedef struct {{{} }} Finished;", list));
   }
-  code.open(
-      fmt::format("DEVICE {} finished({})", further_ ? "Finished" : type_of(members[0].second), parameters));
+  code.open(fmt::format("DEVICE {} {}finished({})", further_ ? "Finished" : type_of(members[0].second), name_,
+                        parameters));
   name_dimensions(code, used);
   write_steps(code, program, program.body, 0, index, held);
   if (further_) {
@@ -224,7 +232,7 @@ std::string ResultEpilogue::call(const std::string& x, const std::string& at, co
   std::string buffers;
   for (const Parameter& parameter : parameters()) buffers += ", " + parameter.name;
   for (const std::string& value : of_vectors) buffers += ", " + value;
-  return fmt::format("finished({}, {}, batch, {}, {}{})", x, at, row, column, buffers);
+  return fmt::format("{}finished({}, {}, batch, {}, {}{})", name_, x, at, row, column, buffers);
 }
 
 }  // namespace athanor::gpu

@@ -24,6 +24,10 @@ class ResultEpilogue {
  public:
   ResultEpilogue() = default;
   explicit ResultEpilogue(const KernelRequest& request);
+  /// Any other elements that kernels compute in the same way: `program`'s buffer 0 is the element as it is
+  /// read, buffer b > 0 is `arguments[b - 1]`, and its one store is what the element becomes. `name` begins
+  /// the names in sources.
+  ResultEpilogue(const LoopProgram& program, std::vector<GpuLaunch::Argument> arguments, std::string name);
 
   bool empty() const { return program_.body.empty(); }
   /// Whether it has further results (has_further_results() in kernels/epilogue.h). Kernels then store
@@ -103,12 +107,14 @@ class ResultEpilogue {
   std::string index_of(int64_t stride, int64_t extent) const;
 
   Ints places() const;  // the strides of the result, by the program's dimensions
-  GpuLaunch::Argument argument(int buffer) const { return {first_input_ + buffer - 1}; }
+  GpuLaunch::Argument argument(int buffer) const { return arguments_[static_cast<size_t>(buffer) - 1]; }
+  std::string extra(int buffer) const;
 
   LoopProgram program_;  // simplified; buffer 0 is the element
   bool further_ = false;
-  int first_input_ = 0;              // the request's buffer that is the program's buffer 1
-  std::vector<int64_t> alignments_;  // of the buffers from 1 on, in bytes
+  std::vector<GpuLaunch::Argument> arguments_;  // of the program's buffers from 1 on
+  std::vector<int64_t> alignments_;             // of those that are inputs, in bytes
+  std::string name_;                            // before the names in sources
 };
 
 }  // namespace athanor::gpu

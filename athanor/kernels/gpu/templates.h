@@ -19,9 +19,10 @@ struct Template {
                  const GpuTraits& traits) = nullptr;
   /// Whether it computes a request of several ops; nullptr: never.
   bool (*together)(const KernelRequest& request, const GpuTraits& traits) = nullptr;
-  bool tf32 = false;      // it has candidates for requests whose factors may be rounded to tf32
-  bool finishes = false;  // its kernels take any epilogue
-  bool strided = false;   // they take strides: see Backend::takes_strides()
+  bool tf32 = false;       // it has candidates for requests whose factors may be rounded to tf32
+  bool finishes = false;   // its kernels take any epilogue
+  bool prologues = false;  // some of them take a prologue
+  bool strided = false;    // they take strides: see Backend::takes_strides()
 };
 
 /// Registers a template when the program starts, as ops are declared. Throws Error(internal) if one of the

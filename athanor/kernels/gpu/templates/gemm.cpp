@@ -143,6 +143,10 @@ GemmProblem::GemmProblem(const KernelRequest& request)
   epilogue.axes = {{.column = 1, .stride = 1, .extent = n},
                    {.row = 1, .stride = n, .extent = m},
                    {.batch = 1, .stride = m * n, .extent = batch}};
+  if (request.prologue) {
+    prologue_of = request.prologue->input;
+    prologue = operand_prologue(request, prologue_of == 0 ? "a_" : "b_");
+  }
   // Strides along an extent of 1 do not matter; those of a dense matrix fit the most points.
   if (k == 1 && a.row != 1) a.column = 1;
   if (n == 1 && b.row != 1) b.column = 1;

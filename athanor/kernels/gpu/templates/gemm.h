@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/operand_prologue.h"
 #include "athanor/kernels/gpu/result_epilogue.h"
 
 namespace athanor::gpu {
@@ -22,6 +23,9 @@ struct GemmProblem {
   int64_t batch = 0, m = 0, n = 0, k = 0;
   Operand a{}, b{}, c{};
   ResultEpilogue epilogue;
+  /// What computes the elements of A (prologue_of 0) or B (1). Only tiles (tile_gemm.h) do it.
+  std::optional<OperandPrologue> prologue = {};
+  size_t prologue_of = 0;
   int scratch_buffer = 0;
   size_t scratch_start = 0;  // bytes that are already in use
   /// Describes the matrices if strides cannot: a text that defines the same names as gemm_strided.

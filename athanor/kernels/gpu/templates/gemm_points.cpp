@@ -57,6 +57,7 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
   if (request.tf32 && (p.dtype != DType::f32 || p.k == 0)) return {};
   const bool further = has_further_results(request);
   if (further && !p.epilogue.fits()) return {};
+  if (request.prologue && !p.prologue) return {};
   // Vectors lie along the columns of B. If there are few columns and more rows, compute the transposed
   // product.
   const bool turn = p.n < 16 && p.m > p.n;
@@ -69,7 +70,7 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
     for (const TilePoint& point : tile_points(tiled, traits))
       if (point.splits == 1 || fits(tiled, point, traits))
         by_tiles.push_back(tile_candidate({tiled}, {point}, traits));
-    if (request.tf32 || further) return by_tiles;
+    if (request.tf32 || further || request.prologue) return by_tiles;
     const bool skinny = std::min(p.m, p.n) < 8;
     if (skinny) add_dots(candidates, p, traits);
     const auto add = [&](const GemmProblem& problem) {
@@ -89,7 +90,7 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
       }
     if (candidates.size() > 7) candidates.resize(7);
   }
-  if (further) return {};
+  if (further || request.prologue) return {};
   candidates.push_back(any_gemm_candidate(p, traits));
   return candidates;
 }
@@ -112,8 +113,8 @@ std::vector<GpuCandidate> wide_matmul(const KernelRequest& request, const GpuTra
 [[maybe_unused]] const bool wide_matmul_registered =
     register_template({.ops = {"wide_batch_matmul"}, .candidates = wide_matmul});
 
-[[maybe_unused]] const bool matmul_registered =
-    register_template({.ops = {"batch_matmul"}, .candidates = matmul, .tf32 = true, .finishes = true});
+[[maybe_unused]] const bool matmul_registered = register_template(
+    {.ops = {"batch_matmul"}, .candidates = matmul, .tf32 = true, .finishes = true, .prologues = true});
 
 }  // namespace
 

@@ -23,7 +23,23 @@ TileProblem::TileProblem(const GemmProblem& gemm)
       c{{gemm.c.buffer, gemm.c.start}, gemm.c.batch, {m, gemm.c.row}, {n, gemm.c.column}},
       epilogue(gemm.epilogue),
       scratch_buffer(gemm.scratch_buffer),
-      scratch_start(gemm.scratch_start) {}
+      scratch_start(gemm.scratch_start) {
+  if (gemm.prologue) (gemm.prologue_of == 0 ? a : b).read(*gemm.prologue);
+}
+
+void TileProblem::Matrix::read(OperandPrologue from) {
+  memory = from.memory;
+  alignment = from.alignment;
+  dtype = from.dtype;
+  prologue = std::move(from.elements);
+  const auto along = [](const TileAxis& axis, bool is_outer) {
+    return ResultAxis{.row = is_outer ? 1 : 0,
+                      .column = is_outer ? 0 : 1,
+                      .stride = axis.stride(),
+                      .extent = axis.extent()};
+  };
+  prologue.axes = {along(outer, true), along(k, false)};
+}
 
 TileProblem TileProblem::transposed() const {
   TileProblem t = *this;

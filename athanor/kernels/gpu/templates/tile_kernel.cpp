@@ -12,14 +12,19 @@
 
 namespace athanor::gpu {
 
+static TileOperand::Source source_of(const char* name, const TileProblem& p,
+                                     const TileProblem::Matrix& matrix) {
+  return {
+      name,           matrix.dtype.value_or(p.input), matrix.outer, matrix.k, matrix.batch, matrix.alignment,
+      matrix.prologue};
+}
+
 TileKernel::TileKernel(const TileProblem& problem, const TilePoint& point)
     : p_(problem),
       point_(point),
       unit_(*point.unit),
-      a_({"a", p_.input, p_.a.outer, p_.a.k, p_.a.batch, p_.a.alignment}, {point.m, point.k, point.items()},
-         unit_),
-      b_({"b", p_.input, p_.b.outer, p_.b.k, p_.b.batch, p_.b.alignment}, {point.n, point.k, point.items()},
-         unit_),
+      a_(source_of("a", p_, p_.a), {point.m, point.k, point.items()}, unit_),
+      b_(source_of("b", p_, p_.b), {point.n, point.k, point.items()}, unit_),
       row_(p_.c.row),
       column_(p_.c.column) {
   find_reduced();
@@ -40,6 +45,7 @@ int64_t TileKernel::local_bytes() const {
 
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
+  if (p_.has_prologue() && (point_.async || unit_.reads_local())) return false;
   if (unit_.reads_local() && (point_.stages < 3 || wave_n() != unit_.n)) return false;
   // If tiles go through registers, a tile waits there beside the sums; elements of two bytes that are read
   // one by one would take a register each.
@@ -91,14 +97,19 @@ void TileKernel::find_tile(Code& code) const {
 
 void TileKernel::begin(bool local_at_launch) {
   const bool splits = point_.splits > 1;
-  const std::string in = fmt::format("const {}", stored(p_.input));
+  const auto in = [&](const TileProblem::Matrix& matrix) {
+    return fmt::format("const {}", stored(matrix.dtype.value_or(p_.input)));
+  };
   const std::string out = splits ? std::string(sum_type(unit_)) : stored(p_.output);
   code_.line(fmt::format(
       "// C[{}, {}] = A[{}, {}] B[{}, {}]: a group computes {} x {}, its {} x {} waves {} x {} each, by {}.",
       p_.m, p_.n, p_.m, p_.k, p_.k, p_.n, point_.m, point_.n, point_.waves_m, point_.waves_n, wave_m(),
       wave_n(), unit_.name));
   code_.line(fmt::format("// Memory: {}; {}.", a_.description(), b_.description()));
-  std::vector<std::pair<std::string, std::string>> buffers = {{in, "a_matrices"}, {in, "b_matrices"}};
+  std::vector<std::pair<std::string, std::string>> buffers = {{in(p_.a), "a_matrices"},
+                                                              {in(p_.b), "b_matrices"}};
+  for (const auto* matrix : {&p_.a, &p_.b})
+    for (const Parameter& extra : matrix->prologue.parameters()) buffers.emplace_back(extra.type, extra.name);
   if (!splits)
     for (const Parameter& extra : p_.epilogue.parameters()) buffers.emplace_back(extra.type, extra.name);
   const bool further = !splits && p_.epilogue.has_further_results();
@@ -189,7 +200,8 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   std::string functions = a_.functions() + b_.functions();
   functions += row_.function("c_row_at") + column_.function("c_column_at");
   GpuLaunch launch{.name = "gemm_tiles",
-                   .source = multiply_add_text(unit_) + functions +
+                   .source = multiply_add_text(unit_) + functions + p_.a.prologue.function() +
+                             p_.b.prologue.function() +
                              (point_.splits > 1 ? "" : p_.epilogue.function(vectors_)) + code_.text(),
                    .groups = {point_.streams > 0 ? stream().all_groups()
                                                  : tiles_m() * tiles_n() * p_.batch * point_.splits,
@@ -199,6 +211,8 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
                    .local_at_launch = local_at_launch,
                    .arguments = {p_.a.memory, p_.b.memory},
                    .compile_options = compile_options_for(unit_)};
+  for (const auto* matrix : {&p_.a, &p_.b})
+    for (const Parameter& extra : matrix->prologue.parameters()) launch.arguments.push_back(extra.argument);
   if (point_.boxes) launch.tensors = {a_.tensor(0, p_.batch), b_.tensor(1, p_.batch)};
   if (point_.splits == 1)
     for (const Parameter& extra : p_.epilogue.parameters()) launch.arguments.push_back(extra.argument);

@@ -68,8 +68,8 @@ void TileKernel::loop_of_written_matrices() {
   a_.declare_held(code_);
   b_.declare_held(code_);
   const auto store = [&](const std::string& at) {
-    a_.store(code_, at);
-    b_.store(code_, plus(at, a_.elements()));
+    a_.store(code_, at, "m0");
+    b_.store(code_, plus(at, a_.elements()), "n0");
   };
   const auto publish = [&] {
     code_.line("LOCAL_MATRICES_WRITTEN();");

@@ -201,8 +201,8 @@ void TileKernel::loop_of_registers() {
   a_.declare_held(code_);
   b_.declare_held(code_);
   const auto store = [&](const std::string& at) {
-    a_.store(code_, at);
-    b_.store(code_, plus(at, a_.elements()));
+    a_.store(code_, at, "m0");
+    b_.store(code_, plus(at, a_.elements()), "n0");
   };
   code_.line("int k_next = k_begin, read_at = 0;");
   fetch("");

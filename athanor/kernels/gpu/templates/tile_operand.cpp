@@ -33,7 +33,7 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
   along_k_ = !is_fma(unit) && (from_along_k_ || !unit_turns);
   if (along().stride() != 1) return;
   const TileAxis& across = from_along_k_ ? source_.outer : source_.k;
-  vector_ = chunk_;
+  vector_ = std::min(chunk_, chunk_bytes / from_size_);
   const auto fits = [&](int64_t v) {
     return along().run() % v == 0 && along().strides_divide_by(v, true) &&
            across.strides_divide_by(v, false) && source_.batch % v == 0 &&
@@ -45,6 +45,12 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
 bool TileOperand::fits() const {
   if (tile_.k % fragment_k() != 0 || tile_.k % chunk_ != 0 || tile_.outer % chunk_ != 0) return false;
   if (work() % tile_.items != 0) return false;
+  // Zeros beyond the matrix would not stay zeros, and what is turned in registers of several elements is not
+  // computed.
+  if (computes() && (source_.k.extent() % tile_.k != 0 || !source_.outer.even() || !source_.k.even() ||
+                     !reads_registers() || (turned() && along_k_) || size_ == 1 ||
+                     (outer_edge() && !from_along_k_ && vector_ < chunk_)))
+    return false;
   if (unit_.reads_local() && (along_k_ ? tile_.k != panel() : tile_.outer % panel() != 0)) return false;
   // All chunks of an item have the same place in the swizzle's pattern.
   if (!turned() && tile_.items % (chunks() * bank_chunks) != 0) return false;
@@ -77,6 +83,7 @@ std::string TileOperand::description() const {
   std::string text = fmt::format("{} by {} bytes", source_.name, vector_ * from_size_);
   if (widens()) text += fmt::format(" of {}", to_string(source_.dtype));
   if (turned()) text += ", turned";
+  if (computes()) text += ", computed";
   return text;
 }
 
@@ -189,10 +196,16 @@ bool TileOperand::needs_indices(bool edge) const {
 }
 
 void TileOperand::declare_held(Code& code) const {
-  code.line(fmt::format("u32x{} {}_held[{}];", held_registers(), source_.name, share() * loads()));
+  code.line(fmt::format("u32x{} {}_held[{}];", held_registers() / held_vectors(), source_.name,
+                        share() * loads() * held_vectors()));
 }
 
-void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, bool edge) const {
+std::string TileOperand::held(int64_t row, int64_t element) const {
+  const int64_t vector = row * held_vectors() + element * held_vectors() / chunk_;
+  return fmt::format("{}_held[{}]", source_.name, plus(times("i", loads() * held_vectors()), vector));
+}
+
+void TileOperand::load_chunk(Code& code, int64_t row, bool edge) const {
   const std::string n = source_.name, outer = "outer", k = plus("k", row);
   // The condition for a vector that begins at element `e` to lie inside the matrix; "" if it always does.
   const auto inside = [&](int64_t e) {
@@ -207,10 +220,12 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
     const int64_t registers = vector_ * from_size_ / 4;
     for (int64_t e = 0; e < chunk_; e += vector_) {
       const Address from = address(code, row, e);
-      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", registers, held,
-                                           e * from_size_ / 4, from.base, from.offset);
+      const int64_t of_vector = held_registers() / held_vectors();
+      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", registers, held(row, e),
+                                           e * from_size_ / 4 % of_vector, from.base, from.offset);
       if (const std::string condition = inside(e); !condition.empty()) {
-        if (e == 0) code.line(fmt::format("{} = (u32x{})(0u);", held, held_registers()));
+        if (e * from_size_ / 4 % of_vector == 0)
+          code.line(fmt::format("{} = (u32x{})(0u);", held(row, e), of_vector));
         code.line(fmt::format("if ({}) {}", condition, read));
       } else {
         code.line(read);
@@ -230,16 +245,14 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
       value += fmt::format("{}(u32){}", value.empty() ? "" : " | ", element);
       if (e % in_register != 0) value += fmt::format(" << {}", e % in_register * 8 * from_size_);
     }
-    code.line(fmt::format("{}[{}] = {};", held, r, value));
+    code.line(fmt::format("{}[{}] = {};", held(row, 0), r, value));
   }
 }
 
 void TileOperand::load(Code& code, bool edge) const {
-  const std::string n = source_.name;
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
   if (needs_indices(edge)) code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
-  for (int64_t row = 0; row < loads(); ++row)
-    load_chunk(code, fmt::format("{}_held[{}]", n, plus(times("i", loads()), row)), row, edge);
+  for (int64_t row = 0; row < loads(); ++row) load_chunk(code, row, edge);
   code.close();
 }
 
@@ -249,10 +262,39 @@ std::string TileOperand::held_element(int64_t element) const {
                   : fmt::format("{}[{}]", held, element);
 }
 
-void TileOperand::store(Code& code, const std::string& at) const {
+void TileOperand::declare_ready(Code& code, const std::string& first) const {
+  // Rows beyond the matrix were read as copies of its last ones.
+  std::string row = fmt::format("{} + {}", first, outer_of("i"));
+  if (outer_edge())
+    row = fmt::format("MIN({}, {})", row, source_.outer.extent() - (from_along_k_ ? 1 : chunk_));
+  code.line(fmt::format("const int row = {}, column = k_next + {};", row, k_of("i")));
+  const std::string_view index = source_.outer.reach() + source_.k.reach() < INT32_MAX ? "int" : "i64";
+  code.line(fmt::format("const {} at = {};", index,
+                        plus(fmt::format("batch * ({0}){1} + row * ({0}){2} + column * ({0}){3}", index,
+                                         source_.batch, source_.outer.stride(), source_.k.stride()),
+                             0)));
+  for (int64_t e = 0; e < chunk_; ++e) {
+    const std::string x = fmt::format("element_{}({}, {})", language_name(source_.dtype), held(0, e),
+                                      e % (chunk_ / held_vectors()));
+    code.line(fmt::format(
+        "const f32 ready{} = {};", e,
+        source_.prologue.call(x, plus("at", e * along().stride()), plus("row", from_along_k_ ? 0 : e),
+                              plus("column", from_along_k_ ? e : 0))));
+  }
+}
+
+void TileOperand::store(Code& code, const std::string& at, const std::string& first) const {
   const std::string n = source_.name, to = plus("tiles", at) + " + " + n + "_to[i]";
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
-  if (!turned()) {
+  if (computes()) declare_ready(code, first);
+  if (computes() && !turned()) {
+    code.line("u32x4 ready;");
+    for (int64_t e = 0; e < chunk_; e += 4 / size_)
+      code.line(size_ == 4 ? fmt::format("ready[{0}] = BITS_OF_F32(ready{0});", e)
+                           : fmt::format("ready[{}] = PACKED({}, ready{}, ready{});", e / 2,
+                                         language_name(unit_.input), e, e + 1));
+    code.line(fmt::format("WRITE_REGISTERS(4, {}, ready);", to));
+  } else if (!turned()) {
     if (widens()) {
       code.line("u32x4 wide;");
       for (int64_t e = 0; e < chunk_; ++e) code.line(fmt::format("wide[{}] = {};", e, held_element(e)));
@@ -260,7 +302,8 @@ void TileOperand::store(Code& code, const std::string& at) const {
     code.line(fmt::format("WRITE_REGISTERS(4, {}, {});", to, widens() ? "wide" : n + "_held[i]"));
   } else if (!along_k_) {
     for (int64_t e = 0; e < chunk_; ++e)
-      code.line(fmt::format("WRITE_REGISTERS(1, {}, {});", plus(to, e * pitch()), held_element(e)));
+      code.line(fmt::format("WRITE_REGISTERS(1, {}, {});", plus(to, e * pitch()),
+                            computes() ? fmt::format("BITS_OF_F32(ready{})", e) : held_element(e)));
   } else {
     std::string chunk = fmt::format("{} / {}", k_of("i"), chunk_);
     // The permutations below are those of rows from a multiple of `bank_chunks` on. Chunks of fewer elements

@@ -5,11 +5,13 @@
 // chunks of a row of the tile are permuted (a swizzle), so that the lanes of a wave that read or write the
 // same chunk of eight rows touch all banks of local memory once.
 #pragma once
+#include <algorithm>
 #include <string>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/loop_code.h"
 #include "athanor/kernels/gpu/matrix_unit.h"
+#include "athanor/kernels/gpu/result_epilogue.h"
 #include "athanor/kernels/gpu/templates/tile_axis.h"
 
 namespace athanor::gpu {
@@ -22,6 +24,8 @@ class TileOperand {
     TileAxis outer, k;       // of the matrix
     int64_t batch = 0;       // elements from one matrix to the next
     int64_t alignment = 16;  // of the first element, in bytes
+    /// What becomes of each element on its way to local memory; rows are `outer`, columns are `k`.
+    ResultEpilogue prologue = {};
   };
   struct Tile {
     int64_t outer = 0, k = 0;
@@ -34,7 +38,9 @@ class TileOperand {
   /// Whether memory is read by at least 4 bytes at a time.
   bool reads_registers() const { return vector_ * from_size_ >= 4; }
   /// Whether ASYNC_COPY can fill it: it lies in local memory as in global memory.
-  bool copies() const { return !turned() && !widens() && reads_registers(); }
+  bool copies() const { return !turned() && !widens() && !computes() && reads_registers(); }
+  /// Whether elements are computed on their way.
+  bool computes() const { return !source_.prologue.empty(); }
   /// Elements of the tile in local memory.
   int64_t elements() const;
 
@@ -52,8 +58,9 @@ class TileOperand {
   }
   /// Reads the item's chunks into its registers. `edge`: zeros from step k_left on.
   void load(Code& code, bool edge) const;
-  /// Writes them to the tile at element `at` of local memory.
-  void store(Code& code, const std::string& at) const;
+  /// Writes them to the tile at element `at` of local memory. `first` as for declare(). A prologue takes them
+  /// as those of the steps from k_next on.
+  void store(Code& code, const std::string& at, const std::string& first) const;
   /// Both at once, by asynchronous copies.
   void copy(Code& code, const std::string& at, bool edge) const;
   /// Moves on by a tile along k.
@@ -120,7 +127,12 @@ class TileOperand {
   /// Whether elements become f32 on their way to local memory, because the unit takes no others.
   bool widens() const { return source_.dtype != unit_.input; }
   int64_t held_registers() const { return chunk_ * from_size_ / 4; }  // of a chunk as it was read
-  std::string held_element(int64_t element) const;                    // of chunk i, for local memory
+  // Vectors of those registers: two if elements become narrower.
+  int64_t held_vectors() const { return std::max<int64_t>(1, from_size_ / size_); }
+  std::string held(int64_t row, int64_t element) const;  // the vector that has it, of chunk i
+  std::string held_element(int64_t element) const;       // of chunk i, for local memory
+  /// Declares the elements of chunk i after the prologue: f32 ready0, ready1, ...
+  void declare_ready(Code& code, const std::string& first) const;
   bool turned() const { return along_k_ != from_along_k_; }
   // Steps along k that an item turns: those of a register or, if rows lie without padding, of a chunk.
   int64_t turns() const { return unit_.reads_local() ? chunk_ : 4 / size_; }
@@ -144,7 +156,7 @@ class TileOperand {
   };
   Address address(Code& code, int64_t row, int64_t element) const;
   /// `row`: which of the chunks that are turned together.
-  void load_chunk(Code& code, const std::string& held, int64_t row, bool edge) const;
+  void load_chunk(Code& code, int64_t row, bool edge) const;
   bool needs_indices(bool edge) const;
   std::string item(const std::string& i) const;
   std::string outer_of(const std::string& i) const;  // the first row or column of the i-th chunk

@@ -1,6 +1,7 @@
 // What the tile engine computes: C = A B for matrices whose axes may lie in memory in any way, then the
 // epilogue.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "athanor/kernels/gpu/templates/gemm.h"
@@ -15,6 +16,11 @@ struct TileProblem {
     /// `outer`: the rows of A, or the columns of B.
     TileAxis outer, k;
     int64_t alignment = OperandDesc::whole_vectors;  // of the first element, in bytes
+    /// If elements are computed when they are read: how, from elements of this type in `memory`.
+    ResultEpilogue prologue = {};
+    std::optional<DType> dtype = {};
+    /// Has `memory` hold what the prologue reads.
+    void read(OperandPrologue from);
   };
   struct Result {
     GpuLaunch::Argument memory;
@@ -42,6 +48,7 @@ struct TileProblem {
   explicit TileProblem(const GemmProblem& gemm);
   /// The same as a product of the transposed matrices: C' = B' A'.
   TileProblem transposed() const;
+  bool has_prologue() const { return a.dtype || b.dtype; }
 };
 
 }  // namespace athanor::gpu
