@@ -129,7 +129,8 @@ Plan schedule(const Graph& graph, const std::vector<bool>& donated, const Compil
   Plan plan =
       make_steps(fuse_epilogues(add_copies(choose_layouts(graph, options)), donated, options), options);
   if (options.enabled(Pass::epilogue) && !options.spares_memory) absorb_loops(plan, donated);
-  if (options.enabled(Pass::prologue) && !options.spares_memory) absorb_prologues(plan);
+  // To report which tensor has a NaN, each one must be in memory.
+  if (options.enabled(Pass::prologue) && !options.spares_memory && !options.check_nan) absorb_prologues(plan);
   order_steps(plan, donated, options);
   if (options.enabled(Pass::inplace) && plan.copies() > 0) delay_copies(plan);
   // To report which tensor has a NaN, each loop must be a step by itself.

@@ -128,6 +128,15 @@ TEST_F(Prologues, AComputedWeight) {
   EXPECT_EQ(found.size(), 1U);
 }
 
+// The operand would hold what was there before.
+TEST_F(Prologues, NotWhereNaNsAreLookedFor) {
+  const auto before = compile_options().check_nan;
+  compile_options().check_nan = true;
+  EXPECT_TRUE(
+      check(linear, [](const Tensors& t) { return matmul(layer_norm(t[0], 1, t[1], t[2]), t[3]); }).empty());
+  compile_options().check_nan = before;
+}
+
 TEST_F(Prologues, OnlyForOneReader) {
   EXPECT_TRUE(check(linear, [](const Tensors& t) {
                 const Tensor x = layer_norm(t[0], 1, t[1], t[2]);

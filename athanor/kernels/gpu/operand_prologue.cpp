@@ -36,11 +36,16 @@ std::optional<OperandPrologue> operand_prologue(const KernelRequest& request, st
   OperandPrologue prologue{{buffer_of(request, first)}, main->dtype, described.alignment, {}};
   // The element as it is read becomes buffer 0.
   std::vector<GpuLaunch::Argument> arguments;
-  for (int b = 0; b <= inputs; ++b)
-    if (b != first) arguments.push_back({buffer_of(request, b)});
+  std::vector<int64_t> alignments;
+  for (int b = 0; b <= inputs; ++b) {
+    if (b == first) continue;
+    arguments.push_back({buffer_of(request, b)});
+    if (b < inputs)
+      alignments.push_back(request.inputs[static_cast<size_t>(buffer_of(request, b))].alignment);
+  }
   for (LoopOperand& operand : program.operands)
     operand.buffer = operand.buffer == first ? 0 : operand.buffer + (operand.buffer < first ? 1 : 0);
-  prologue.elements = ResultEpilogue(program, std::move(arguments), std::move(name));
+  prologue.elements = ResultEpilogue(program, std::move(arguments), std::move(alignments), std::move(name));
   return prologue;
 }
 

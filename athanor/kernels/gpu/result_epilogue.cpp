@@ -50,8 +50,11 @@ ResultEpilogue::ResultEpilogue(const KernelRequest& request) {
 }
 
 ResultEpilogue::ResultEpilogue(const LoopProgram& program, std::vector<GpuLaunch::Argument> arguments,
-                               std::string name)
-    : program_(simplify_loop(program)), arguments_(std::move(arguments)), name_(std::move(name)) {}
+                               std::vector<int64_t> alignments, std::string name)
+    : program_(simplify_loop(program)),
+      arguments_(std::move(arguments)),
+      alignments_(std::move(alignments)),
+      name_(std::move(name)) {}
 
 std::string ResultEpilogue::extra(int buffer) const { return fmt::format("{}extra{}", name_, buffer); }
 
@@ -144,6 +147,12 @@ std::vector<ResultEpilogue::Vector> ResultEpilogue::vectors(int64_t width) const
       all.push_back({static_cast<int>(o), extra(operand.buffer), operand.dtype, bytes / 4});
   }
   return all;
+}
+
+std::string ResultEpilogue::place(const Vector& vector, const std::string& at, const std::string& row,
+                                  const std::string& column) const {
+  return fmt::format("{} + {}place{}({}, batch, {}, {})", vector.buffer, name_, vector.operand, at, row,
+                     column);
 }
 
 std::string ResultEpilogue::function(const std::vector<Vector>& vectors) const {

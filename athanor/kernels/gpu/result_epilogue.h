@@ -25,9 +25,10 @@ class ResultEpilogue {
   ResultEpilogue() = default;
   explicit ResultEpilogue(const KernelRequest& request);
   /// Any other elements that kernels compute in the same way: `program`'s buffer 0 is the element as it is
-  /// read, buffer b > 0 is `arguments[b - 1]`, and its one store is what the element becomes. `name` begins
-  /// the names in sources.
-  ResultEpilogue(const LoopProgram& program, std::vector<GpuLaunch::Argument> arguments, std::string name);
+  /// read, buffer b > 0 is `arguments[b - 1]`, of which the last is written, and its one store is what the
+  /// element becomes. `alignments`: of the others, in bytes. `name` begins the names in sources.
+  ResultEpilogue(const LoopProgram& program, std::vector<GpuLaunch::Argument> arguments,
+                 std::vector<int64_t> alignments, std::string name);
 
   bool empty() const { return program_.body.empty(); }
   /// Whether it has further results (has_further_results() in kernels/epilogue.h). Kernels then store
@@ -90,6 +91,9 @@ class ResultEpilogue {
     int64_t registers;  // of 32 bits
   };
   std::vector<Vector> vectors(int64_t width) const;
+  /// Where a vector begins: a call of the function that function() writes for it.
+  std::string place(const Vector& vector, const std::string& at, const std::string& row,
+                    const std::string& column) const;
 
   /// The source of "finished", a function from a computed element to what is stored. "" if the epilogue is
   /// empty. With further results it returns a Finished, with members result0, result1, ..., and term0, ...

@@ -86,8 +86,8 @@ void TileKernel::read_vectors(const Chunk& chunk, int64_t part, const std::strin
   if (!inside.empty()) code_.open(inside);
   for (const ResultEpilogue::Vector& v : vectors_) {
     const std::string name = fmt::format("in{}_{}_{}", v.operand, chunk.id, part);
-    const std::string from = fmt::format("{} + place{}(c_first + {}, batch, m0 + {}, n0 + {})", v.buffer,
-                                         v.operand, place_of(row, column), row, column);
+    const std::string from =
+        p_.epilogue.place(v, "c_first + " + place_of(row, column), "m0 + " + row, "n0 + " + column);
     code_.line(fmt::format("READ_ALIGNED({}, {}, {});", std::min<int64_t>(v.registers, 4), name, from));
     if (v.registers > 4)
       code_.line(fmt::format("READ_ALIGNED(4, {}_more, {} + {});", name, from,

@@ -200,8 +200,7 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   std::string functions = a_.functions() + b_.functions();
   functions += row_.function("c_row_at") + column_.function("c_column_at");
   GpuLaunch launch{.name = "gemm_tiles",
-                   .source = multiply_add_text(unit_) + functions + p_.a.prologue.function() +
-                             p_.b.prologue.function() +
+                   .source = multiply_add_text(unit_) + functions +
                              (point_.splits > 1 ? "" : p_.epilogue.function(vectors_)) + code_.text(),
                    .groups = {point_.streams > 0 ? stream().all_groups()
                                                  : tiles_m() * tiles_n() * p_.batch * point_.splits,

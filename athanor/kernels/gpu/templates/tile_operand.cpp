@@ -124,7 +124,8 @@ std::string TileOperand::k_of(const std::string& i) const {
 }
 
 std::string TileOperand::functions() const {
-  return source_.outer.function(source_.name + "_outer_at") + source_.k.function(source_.name + "_k_at");
+  return source_.outer.function(source_.name + "_outer_at") + source_.k.function(source_.name + "_k_at") +
+         source_.prologue.function(source_.prologue.vectors(chunk_));
 }
 
 void TileOperand::declare(Code& code, const std::string& first) const {
@@ -273,13 +274,34 @@ void TileOperand::declare_ready(Code& code, const std::string& first) const {
                         plus(fmt::format("batch * ({0}){1} + row * ({0}){2} + column * ({0}){3}", index,
                                          source_.batch, source_.outer.stride(), source_.k.stride()),
                              0)));
+  // Inputs whose elements for a chunk lie together are read at once.
+  const auto vectors = source_.prologue.vectors(chunk_);
+  const auto name_of = [](const ResultEpilogue::Vector& v, int64_t part) {
+    return fmt::format("in{}_{}", v.operand, part);
+  };
+  for (const ResultEpilogue::Vector& v : vectors) {
+    const int64_t at_once = std::min<int64_t>(v.registers, 4),
+                  in_one = at_once * 4 / static_cast<int64_t>(size_of(v.type));
+    for (int64_t part = 0; part * at_once < v.registers; ++part) {
+      code.line(at_once == 1 ? fmt::format("u32 {}[1];", name_of(v, part))
+                             : fmt::format("u32x{} {};", at_once, name_of(v, part)));
+      code.line(fmt::format("READ_ALIGNED({}, {}, {});", at_once, name_of(v, part),
+                            plus(source_.prologue.place(v, "at", "row", "column"), part * in_one)));
+    }
+  }
   for (int64_t e = 0; e < chunk_; ++e) {
     const std::string x = fmt::format("element_{}({}, {})", language_name(source_.dtype), held(0, e),
                                       e % (chunk_ / held_vectors()));
+    std::vector<std::string> read;
+    for (const ResultEpilogue::Vector& v : vectors) {
+      const int64_t in_one = std::min<int64_t>(v.registers, 4) * 4 / static_cast<int64_t>(size_of(v.type));
+      read.push_back(
+          fmt::format("ELEMENT({}, {}, {})", language_name(v.type), name_of(v, e / in_one), e % in_one));
+    }
     code.line(fmt::format(
         "const f32 ready{} = {};", e,
         source_.prologue.call(x, plus("at", e * along().stride()), plus("row", from_along_k_ ? 0 : e),
-                              plus("column", from_along_k_ ? e : 0))));
+                              plus("column", from_along_k_ ? e : 0), read)));
   }
 }
 

@@ -44,7 +44,7 @@ class TileOperand {
   /// Elements of the tile in local memory.
   int64_t elements() const;
 
-  /// The functions that say where elements lie.
+  /// The functions that say where elements lie, and what becomes of them.
   std::string functions() const;
   /// Declares where in memory the item's chunks lie. `first`: the tile's first row or column of the matrix.
   /// The first step along k is k_begin.
