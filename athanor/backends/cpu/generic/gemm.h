@@ -165,24 +165,13 @@ class Gemm {
                       columns = std::min<int64_t>(micro_.columns, shape_.n - column - x);
         const A* b = packed_b + (k_block * depth_ * chunk.panels + panel * depth) * micro_.columns;
         for (int64_t i = 0; i < rows; i += micro_.rows)
-          add_tile(depth, packed_a + i * depth, b, sums + i * stride + x, stride,
+          add_tile(micro_, depth, packed_a + i * depth, b, sums + i * stride + x, stride,
                    std::min<int64_t>(micro_.rows, rows - i), columns, p > 0);
         if (last)
           finish(sums + x, stride, rows, columns,
                  operands.bias == nullptr ? nullptr : operands.bias + column + x, c + x);
       }
     }
-  }
-
-  void add_tile(int64_t depth, const A* a, const A* b, A* sums, int64_t stride, int64_t rows, int64_t columns,
-                bool add) const {
-    if (rows == micro_.rows && columns == micro_.columns) return micro_.run(depth, a, b, sums, stride, add);
-    A tile[MicroKernel<A>::most_elements];
-    micro_.run(depth, a, b, tile, micro_.columns, false);
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j)
-        sums[i * stride + j] =
-            add ? sums[i * stride + j] + tile[i * micro_.columns + j] : tile[i * micro_.columns + j];
   }
 
   void finish(const A* sums, int64_t stride, int64_t rows, int64_t columns, const T* bias, T* c) const {

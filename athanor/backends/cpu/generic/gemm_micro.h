@@ -1,5 +1,6 @@
 // The innermost loop of matrix multiplication.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 namespace athanor::cpu {
@@ -17,5 +18,17 @@ struct MicroKernel {
 /// uint64_t.
 template <class T>
 MicroKernel<T> micro_kernel();
+
+/// The same, of which only the first `rows` and `columns` of the tile are stored.
+template <class T>
+void add_tile(const MicroKernel<T>& micro, int64_t k, const T* a, const T* b, T* c, int64_t ldc, int64_t rows,
+              int64_t columns, bool add) {
+  if (rows == micro.rows && columns == micro.columns) return micro.run(k, a, b, c, ldc, add);
+  // The sums go through a tile of their own, in the same order as those of whole tiles.
+  T tile[MicroKernel<T>::most_elements] = {};
+  for (int64_t i = 0; i < rows && add; ++i) std::copy_n(c + i * ldc, columns, tile + i * micro.columns);
+  micro.run(k, a, b, tile, micro.columns, add);
+  for (int64_t i = 0; i < rows; ++i) std::copy_n(tile + i * micro.columns, columns, c + i * ldc);
+}
 
 }  // namespace athanor::cpu
