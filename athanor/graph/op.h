@@ -99,6 +99,9 @@ struct Op {
   /// The index of the input matrix that the state is multiplied by at each time step. Kernels are compared
   /// with small numbers in it, because with large ones rounding errors grow with each step.
   std::optional<size_t> fed_back = {};
+  /// The index of an input of integers at which groups of rows of the first input end: at least 0, not
+  /// falling, at most the number of rows. Tests and timings fill it so.
+  std::optional<size_t> group_ends = {};
 };
 
 /// Adds an op until the program ends. Throws Error(internal) if the name is taken.

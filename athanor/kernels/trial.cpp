@@ -46,6 +46,18 @@ HostArray numbers_for(size_t number, const OperandDesc& operand, double bound) {
   return from_doubles(operand.dtype, {static_cast<int64_t>(values.size())}, values);
 }
 
+// Ends of equal groups of `rows` rows in all. Where the ends lie unusually, all groups but the first are
+// empty.
+HostArray ends_of_groups(const OperandDesc& operand, int64_t rows) {
+  const int64_t reach = reach_of(operand), groups = operand.shape.size(),
+                stride = operand.shape.rank() == 1 ? operand.strides[0] : 0;
+  const bool in_order = stride > 0 && groups > 0 && reach <= number_period;
+  std::vector<double> values(static_cast<size_t>(std::min(reach, number_period)), static_cast<double>(rows));
+  for (size_t i = 0; in_order && i < values.size(); ++i)
+    values[i] = static_cast<double>(rows * (static_cast<int64_t>(i) / stride + 1) / groups);
+  return from_doubles(operand.dtype, {static_cast<int64_t>(values.size())}, values);
+}
+
 int64_t place_of(const OperandDesc& operand, int64_t flat) {
   int64_t place = 0;
   for (int axis = operand.shape.rank(); axis-- > 0;) {
@@ -142,7 +154,9 @@ Trial::Trial(Device device, const KernelRequest& request, const std::vector<Oper
     const bool differs = i < numbered_as.size() && numbered_as[i].strides != input.strides;
     const bool small = request.op->fed_back == i;
     const double bound = small ? 1 / std::sqrt(static_cast<double>(input.shape[-1])) : 0.5;
-    HostArray numbers = numbers_for(i, differs ? numbered_as[i] : input, bound);
+    const OperandDesc& as = differs ? numbered_as[i] : input;
+    HostArray numbers = request.op->group_ends == i ? ends_of_groups(as, request.inputs[0].shape[0])
+                                                    : numbers_for(i, as, bound);
     if (differs) numbers = in_order(numbers, numbered_as[i]);
     const size_t bytes =
         static_cast<size_t>(differs ? numbers.size() : reach_of(input)) * size_of(input.dtype);

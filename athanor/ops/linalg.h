@@ -21,6 +21,15 @@ Tensor batch_matmul(Operand a, Operand b);
 Tensor wide_matmul(Operand a, Operand b);
 /// wide_matmul of [B, M, K] x [B, K, N] -> [B, M, N]; no broadcasting.
 Tensor wide_batch_matmul(Operand a, Operand b);
+/// Products of groups of rows, each with a matrix of its own: x [T, K], w [E, K, N], ends [E] -> [T, N]. Rows
+/// from ends[e - 1] (0 for the first group) up to ends[e] are multiplied by w[e]; groups may be empty, and
+/// rows from the last end on give zeros. So a mixture of experts computes all experts at once, with the rows
+/// sorted by expert; PyTorch's torch._grouped_mm(x, w, offs=ends) is the same.
+///
+/// x and w are promoted to one float type (f16 and bf16 are summed in f32); ends are integers on the same
+/// device, and no gradient flows to them. Throws Error(value) if they fall or do not lie in [0, T]: here if
+/// the host knows them, otherwise when the result is computed.
+Tensor grouped_matmul(Operand x, Operand w, Operand ends);
 /// x [..., I] times the transpose of weight [O, I], plus bias [O] if it is given: [..., O].
 Tensor linear(Operand x, Operand weight, const Tensor& bias = {});
 /// Sums over pairs of axes (contract_a[i] with contract_b[i]). The result has the batch axes, then the

@@ -76,6 +76,7 @@ FilledCase fill_case(const Op& op, const OpCase& spec, DType dtype, uint64_t see
       value = distribution(random);
       if (!is_float(type)) value = std::floor(value);
     }
+    if (op.group_ends == result.inputs.size()) std::ranges::sort(values);
     result.inputs.push_back(from_doubles(type, sample.shape, values));
     result.free.push_back(!sample.dtype);
   }

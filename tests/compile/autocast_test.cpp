@@ -168,19 +168,12 @@ TEST(Autocast, MarksProductsOfTf32AndChangesNoType) {
 
 // From PyTorch 2.x, documentation of torch.amp, "CUDA Op-Specific Behavior", for the ops that both have.
 TEST(Autocast, PoliciesAreThoseOfPyTorch) {
-  const std::set<std::string> low = {"batch_matmul",
-                                     "conv2d",
-                                     "conv2d_input_grad",
-                                     "conv2d_weight_grad",
-                                     "attention_grad_q",
-                                     "attention_grad_k",
-                                     "attention_grad_v",
-                                     "attention_lse",
-                                     "scaled_dot_product_attention",
-                                     "gru",
-                                     "gru_grad",
-                                     "lstm",
-                                     "lstm_grad"};
+  const std::set<std::string> low = {"batch_matmul", "conv2d", "conv2d_input_grad", "conv2d_weight_grad",
+                                     "attention_grad_q", "attention_grad_k", "attention_grad_v",
+                                     "attention_lse", "scaled_dot_product_attention", "gru", "gru_grad",
+                                     "lstm", "lstm_grad",
+                                     // PyTorch's _grouped_mm takes bf16 alone.
+                                     "grouped_matmul", "grouped_matmul_weight_grad"};
   const std::set<std::string> full = {
       "cross_entropy", "ctc_loss", "ctc_loss_grad", "cumsum", "exp", "expm1",      "log",     "log1p",
       "log_softmax",   "pow",      "prod",          "rsqrt",  "sum", "reciprocal", "softmax", "softplus"};

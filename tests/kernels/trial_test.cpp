@@ -140,5 +140,20 @@ TEST(Trial, SeesConvolutionsInTf32) {
   expect_tf32_is_seen(request_of("conv2d_weight_grad", attrs, {images, images}, weights));
 }
 
+// With random numbers all groups would be empty, and nothing would be timed.
+TEST(Trial, GroupsOfRowsHaveRows) {
+  for (const int64_t stride : {0, 1, 2}) {
+    const auto of = [](const Shape& shape) {
+      return OperandDesc{DType::f32, shape, {}, contiguous_strides(shape)};
+    };
+    const KernelRequest request = request_of(
+        "grouped_matmul", {}, {of({41, 3}), of({4, 3, 2}), {DType::i64, {4}, {}, {stride}}}, of({41, 2}));
+    const auto candidates = backend_of(Device{}).candidates(0, request);
+    ASSERT_FALSE(candidates.empty());
+    const TrialResults results = Trial(Device{}, request).whole_result(candidates.front());
+    EXPECT_EQ(std::ranges::count(results.front().as<float>(), 0.0F), 0) << "a stride of " << stride;
+  }
+}
+
 }  // namespace
 }  // namespace athanor

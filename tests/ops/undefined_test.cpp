@@ -127,6 +127,7 @@ const std::vector<Function>& functions() {
       BINARY(batch_matmul),
       BINARY(wide_matmul),
       BINARY(wide_batch_matmul),
+      {"grouped_matmul", 3, [](const Tensors& t) { grouped_matmul(t[0], t[1], t[2]); }},
       BINARY(linear),
       BINARY(dot_general, {0}, {0}, {}, {}),
       {"einsum", 2,

@@ -18,6 +18,7 @@ namespace {
 
 // The bound that indices from a tensor must stay below, for ops that take such indices; else 0.
 int64_t indexed_extent(const KernelRequest& request) {
+  if (request.op->group_ends) return request.inputs[0].shape[0];
   if (!request.attrs.has("axis")) return 0;
   const Shape& shape =
       request.op->prim == Prim::scatter_add ? request.output().shape : request.inputs[0].shape;
@@ -66,7 +67,8 @@ std::vector<Candidate> GpuBackend::candidates(int device, const KernelRequest& r
   std::vector<Candidate> candidates;
   for (GpuCandidate& candidate : gpu_candidates(request, at(device).traits()))
     candidates.push_back(
-        make_candidate(at(device), std::move(candidate), {request.op->name, indexed_extent(request)}));
+        make_candidate(at(device), std::move(candidate),
+                       {request.op->name, indexed_extent(request), request.op->group_ends.has_value()}));
   // Our own first guess stays first, because deterministic runs take it; libraries are tried before the rest.
   auto theirs = at(device).libraries.candidates(request);
   candidates.insert(candidates.begin() + (candidates.empty() ? 0 : 1),

@@ -94,6 +94,11 @@ void Faults::check() {
                 fmt::format("index {} is outside an axis, in a step before the last {} that take indices",
                             index, remembered),
                 {}, "With ATHANOR_SYNC=1 each launch is waited for, and the error names its step.");
+  if (launch->site.group_ends)
+    throw Error(ErrorCode::value,
+                fmt::format("{}{}: a group ends at row {}, before the group before it or behind the {} rows",
+                            launch->step, launch->site.op, index, launch->site.extent),
+                launch->where, "Ends must not fall, and must lie between 0 and the number of rows.");
   throw Error(ErrorCode::value,
               fmt::format("{}{}: index {} is outside an axis of extent {}", launch->step, launch->site.op,
                           index, launch->site.extent),

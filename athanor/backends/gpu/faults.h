@@ -13,10 +13,11 @@ namespace athanor::gpu {
 
 class GpuDevice;
 
-/// A possible fault in a kernel: an index of `op` outside `extent`.
+/// A possible fault in a kernel: an index of `op` outside `extent`, or an end of a group of its rows.
 struct FaultSite {
   std::string op;
   int64_t extent = 0;
+  bool group_ends = false;  // the index is an end that is below the one before it, or above `extent`
 };
 
 class Faults {

@@ -1,0 +1,155 @@
+// grouped_matmul and its gradient by the matrices.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates.h"
+
+namespace athanor::gpu {
+namespace {
+
+// A tile of a work-group: see grouped_matmul.kernel.
+struct GroupedPoint {
+  int64_t rows, vectors, width, group_x, group_y, k_step;
+  int64_t tile_m() const { return rows * group_y; }
+  int64_t tile_n() const { return vectors * width * group_x; }
+  int64_t items() const { return group_x * group_y; }
+  int64_t pitch() const { return tile_m() + (items() > 1 ? 4 : 0); }
+};
+
+struct GroupedProblem {
+  bool gradient;
+  DType dtype;
+  int64_t rows, inner, groups, columns;
+  Ints x, other;  // strides
+  int64_t ends;   // stride
+};
+
+bool serves_groups(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
+                   const GpuTraits& traits) {
+  return serves_floats(inputs, output, attrs, traits) && output.shape.size() > 0 &&
+         std::ranges::all_of(inputs, [](const TensorType& in) { return in.shape.size() > 0; }) &&
+         inputs[0].shape[0] < (int64_t{1} << 30);
+}
+
+int64_t bytes_of(const GroupedProblem& p) { return p.dtype == DType::f64 ? 8 : 4; }
+
+int64_t local_bytes_of(const GroupedProblem& p, const GroupedPoint& point) {
+  constexpr int64_t alignment = 64;
+  const auto tile = [&](int64_t numbers) { return ceil_div(numbers * bytes_of(p), alignment) * alignment; };
+  return tile(point.k_step * point.pitch()) + tile(point.k_step * point.tile_n());
+}
+
+// Tiles of rows, some of which are empty.
+int64_t slots_of(const GroupedProblem& p, const GroupedPoint& point) {
+  if (p.gradient) return p.groups * ceil_div(p.inner, point.tile_m());
+  return p.rows / point.tile_m() + p.groups + 1;
+}
+
+// The time on a full device if all groups are alike, in units of its peak. Large tiles read less memory.
+double cost_of(const GroupedProblem& p, const GroupedPoint& point, const GpuTraits& traits) {
+  const int64_t high = p.gradient ? p.inner : ceil_div(p.rows, p.groups);
+  const int64_t tiles = p.groups * ceil_div(high, point.tile_m()) * ceil_div(p.columns, point.tile_n());
+  const auto work = static_cast<double>(point.tile_m() * point.tile_n());
+  const double reuse = work / static_cast<double>(point.tile_m() + point.tile_n());
+  return static_cast<double>(ceil_div(tiles, 2L * traits.compute_units)) * work * (1 + 16 / reuse);
+}
+
+// Best guess first, at least one.
+std::vector<GroupedPoint> points_of(const GroupedProblem& p, const GpuTraits& traits) {
+  // 128 x 128, 64 x 64, 32 x 64, 32 x 32 and, for few rows, 8 x 128.
+  std::vector<GroupedPoint> points = {{8, 2, 4, 16, 16, 8},
+                                      {4, 1, 4, 16, 16, 16},
+                                      {4, 1, 4, 16, 8, 16},
+                                      {4, 1, 4, 8, 8, 16},
+                                      {8, 1, 2, 64, 1, 16}};
+  if (p.dtype == DType::f64) points = {{4, 4, 1, 16, 16, 8}, {4, 4, 1, 8, 8, 8}};
+  if (traits.grain->side_by_side == 1) {  // an item is a core
+    const int64_t width = p.dtype == DType::f64 ? 1 : 16, vectors = p.dtype == DType::f64 ? 8 : 2;
+    points = {{8, vectors, width, 1, 1, 256}};
+  }
+  for (GroupedPoint& point : points) {
+    point.k_step = std::min(point.k_step, p.gradient ? p.rows : p.inner);
+    while (point.k_step > 1 && local_bytes_of(p, point) > traits.local_bytes) point.k_step /= 2;
+  }
+  std::erase_if(points, [&](const GroupedPoint& point) {
+    return point.items() > traits.max_group_size || local_bytes_of(p, point) > traits.local_bytes;
+  });
+  if (points.empty()) return {{1, 1, 1, 1, 1, 1}};
+  std::ranges::stable_sort(points, {}, [&](const GroupedPoint& one) { return cost_of(p, one, traits); });
+  if (points.size() > 3) points.resize(3);
+  return points;
+}
+
+GpuCandidate grouped_candidate(const GroupedProblem& p, const GroupedPoint& point) {
+  const int64_t m_stride = p.x[p.gradient ? 1 : 0], k_stride = p.x[p.gradient ? 0 : 1];
+  const size_t first = p.gradient ? 0 : 1;
+  const int64_t m = p.gradient ? p.inner : p.rows, k = p.gradient ? p.rows : p.inner;
+  const auto reach = [](int64_t extent, int64_t stride) { return (extent - 1) * std::abs(stride); };
+  const int64_t farthest = std::max(reach(m, m_stride) + reach(k, k_stride),
+                                    reach(k, p.other[first]) + reach(p.columns, p.other[first + 1]));
+  Defines defines;
+  defines.set_dtype("DTYPE", p.dtype)
+      .set("DTYPE_IS_F32", p.dtype == DType::f32)
+      .set("REAL", p.dtype == DType::f64 ? "f64" : "f32")
+      .set("REAL_IS_F64", p.dtype == DType::f64)
+      .set("GRADIENT", p.gradient)
+      .set("INDEX", farthest < INT32_MAX ? "i32" : "i64")
+      .set("T", p.rows)
+      .set("INNER", p.inner)
+      .set("E", p.groups)
+      .set("N", p.columns)
+      .set("A_M", m_stride)
+      .set("A_K", k_stride)
+      .set("B_GROUP", p.gradient ? 0 : p.other[0])
+      .set("B_K", p.other[first])
+      .set("B_N", p.other[first + 1])
+      .set("ENDS_0", p.ends)
+      .set("ROWS", point.rows)
+      .set("VECTORS", point.vectors)
+      .set("WIDTH", std::to_string(point.width))
+      .set("K_STEP", point.k_step)
+      .set("A_PITCH", point.pitch());
+  GpuLaunch launch{.name = "grouped_matmul",
+                   .source = defines.text() +
+                             std::string(p.dtype == DType::f64 ? "" : template_text("vectors")) +
+                             std::string(template_text("grouped_matmul")),
+                   .groups = {slots_of(p, point) * ceil_div(p.columns, point.tile_n()), 1, 1},
+                   .group_size = {point.group_x, point.group_y, 1},
+                   .local_bytes = local_bytes_of(p, point),
+                   .arguments = {{0}, {1}, {2}, {3}},
+                   .can_fault = true};
+  return {.name = fmt::format("grouped {}x{}", point.tile_m(), point.tile_n()),
+          .parameters = {{"rows", point.rows},
+                         {"vectors", point.vectors},
+                         {"width", point.width},
+                         {"group_x", point.group_x},
+                         {"group_y", point.group_y},
+                         {"k_step", point.k_step}},
+          .launches = {std::move(launch)}};
+}
+
+}  // namespace
+
+static std::vector<GpuCandidate> grouped_kernels(const KernelRequest& request, const GpuTraits& traits) {
+  const bool gradient = request.op->name == "grouped_matmul_weight_grad";
+  const OperandDesc &x = request.inputs[0], &other = request.inputs[1], &ends = request.inputs[2];
+  const GroupedProblem p{gradient,   request.output().dtype, x.shape[0],
+                         x.shape[1], ends.shape[0],          other.shape[gradient ? 1 : 2],
+                         x.strides,  other.strides,          ends.strides[0]};
+  std::vector<GpuCandidate> candidates;
+  for (const GroupedPoint& point : points_of(p, traits)) candidates.push_back(grouped_candidate(p, point));
+  return candidates;
+}
+
+namespace {
+
+[[maybe_unused]] const bool grouped_registered =
+    register_template({{"grouped_matmul", "grouped_matmul_weight_grad"}, grouped_kernels, serves_groups});
+
+}  // namespace
+
+}  // namespace athanor::gpu

@@ -1,0 +1,82 @@
+// The template of grouped_matmul and its gradient by the matrices.
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+void check_groups(DType dtype, int64_t rows, int64_t inner, int64_t columns, const std::vector<double>& ends,
+                  bool turned = false) {
+  const double tolerance = dtype == DType::f32 ? 2e-5 : 4 * tolerance_of(dtype);
+  const auto groups = static_cast<int64_t>(ends.size());
+  const TestOperand end = make_value(DType::i64, {groups}, ends, {}, turned ? Ints{3} : Ints{});
+  const auto matrix = [&](const Shape& shape, unsigned seed) {
+    return view(dtype, shape, seed, turned ? Ints{1, shape[0] + 3} : Ints{});
+  };
+  const TestOperand x = matrix({rows, inner}, 1), dy = matrix({rows, columns}, 3),
+                    w = view(dtype, {groups, inner, columns}, 2,
+                             turned ? Ints{inner * columns, 1, inner} : Ints{});
+  check_candidates("grouped_matmul", {}, {x, w, end}, {rows, columns}, tolerance);
+  check_candidates("grouped_matmul_weight_grad", {}, {x, dy, end}, {groups, inner, columns}, tolerance);
+}
+
+// Each call runs the next candidate, of tiles for CPUs and for GPUs.
+TEST(GpuGroupedMatmul, UnequalGroups) {
+  ATHANOR_NEEDS_GPU();
+  for (int i = 0; i < (is_reduced() ? 1 : 4); ++i) {
+    check_groups(DType::f32, 150, 21, 70, {0, 3, 3, 140, 141, 150});
+    check_groups(DType::f32, 150, 21, 70, {0, 64, 64, 128, 131}, true);
+  }
+  check_groups(DType::f32, 9, 33, 5, {9});
+  check_groups(DType::f32, 40, 3, 9, {0, 0, 0});  // only rows behind the last end
+  check_groups(DType::f32, 3, 2, 1, {0, 0, 1, 1, 1, 2, 2, 2, 2, 3, 3});
+}
+
+TEST(GpuGroupedMatmul, OtherTypes) {
+  ATHANOR_NEEDS_GPU();
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f64})
+    check_groups(dtype, 50, 19, 37, {7, 7, 40, 48}, dtype == DType::bf16);
+}
+
+// Every slot of every tile size finds its group: many groups of every length from 0 to 66, in another order.
+TEST(GpuGroupedMatmul, EveryLengthOfAGroup) {
+  ATHANOR_NEEDS_GPU();
+  std::vector<double> ends;
+  double end = 0;
+  for (int i = 0; i < 67; ++i) ends.push_back(end += i * 29 % 67);
+  const auto rows = static_cast<int64_t>(end) + 5;
+  for (int i = 0; i < (is_reduced() ? 1 : 4); ++i) check_groups(DType::f32, rows, 3, 2, ends);
+}
+
+// Nothing beyond the result is written, and nothing beyond the inputs is read.
+TEST(GpuGroupedMatmul, BadEndsStayInMemory) {
+  ATHANOR_NEEDS_GPU();
+  const TestOperand x = view(DType::f32, {40, 5}, 1), w = view(DType::f32, {4, 5, 6}, 2),
+                    dy = view(DType::f32, {40, 6}, 3);
+  for (const auto& ends : std::vector<std::vector<double>>{{30, 10, 35, 2},
+                                                           {-50, -3, -2, -1},
+                                                           {1e9, 3e9, 1e12, 9e15},
+                                                           {40, 41, 39, 99},
+                                                           {-9e15, 9e15, 5, 40}}) {
+    const TestOperand end = make_value(DType::i64, {4}, ends);
+    for (const bool gradient : {false, true}) {
+      const std::vector<TestOperand> inputs{x, gradient ? dy : w, end};
+      const Op& op = find_op(gradient ? "grouped_matmul_weight_grad" : "grouped_matmul");
+      const Shape shape = gradient ? Shape{4, 5, 6} : Shape{40, 6};
+      const KernelRequest request = request_of(op, {}, inputs, DType::f32, shape);
+      for (const DeviceInfo& info : gpu_devices()) {
+        gpu::GpuDevice& device = gpu::gpu_device(info.device);
+        GpuTraits fine = device.facts().traits;
+        fine.grain = &fine_grain;
+        for (const GpuTraits& traits : {device.facts().traits, fine}) try {
+            run_on(device, gpu_candidates(request, traits).front(), inputs, request.output());
+            ADD_FAILURE() << "no error for " << ends[0] << ", " << ends[1] << " ...";
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::value) << error.what();
+          }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace athanor::testing
