@@ -47,6 +47,35 @@ TEST(GpuGroupedMatmul, EveryLengthOfAGroup) {
   for (int i = 0; i < (is_reduced() ? 1 : 4); ++i) check_groups(DType::f32, rows, 3, 2, ends);
 }
 
+// Every tile of every unit, whose edges the groups, K and N cut.
+TEST(GpuGroupedMatmul, ByMatrixUnits) {
+  ATHANOR_NEEDS_GPU();
+  int tried = 0;
+  for (const DeviceInfo& info : gpu_devices())
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32})
+      for (const bool gradient : {false, true})
+        for (const bool turned : {false, true}) {
+          gpu::GpuDevice& device = gpu::gpu_device(info.device);
+          const auto matrix = [&](const Shape& shape, unsigned seed) {
+            return view(dtype, shape, seed, turned ? Ints{1, shape[0] + 3} : Ints{});
+          };
+          const TestOperand w = view(dtype, {4, 75, 140}, 2, turned ? Ints{75 * 140, 1, 75} : Ints{});
+          const std::vector<TestOperand> inputs{matrix({230, 75}, 1), gradient ? matrix({230, 140}, 3) : w,
+                                                make_value(DType::i64, {4}, {3, 3, 200, 221})};
+          const Op& op = find_op(gradient ? "grouped_matmul_weight_grad" : "grouped_matmul");
+          const Shape shape = gradient ? Shape{4, 75, 140} : Shape{230, 140};
+          const KernelRequest request = request_of(op, {}, inputs, dtype, shape);
+          std::vector<athanor::testing::Run> runs;
+          for (const GpuCandidate& one : gpu_candidates(request, traits_of(device)))
+            if (one.parameters.contains("tile_k"))
+              runs.push_back({one.name, run_on(device, one, inputs, request.output())});
+          tried += static_cast<int>(runs.size());
+          expect_all_near(runs, reference_of(request, inputs),
+                          dtype == DType::f32 ? 1e-4 : 8 * tolerance_of(dtype), request.key());
+        }
+  if (tried == 0) GTEST_SKIP() << "no device here has matrix units for it";
+}
+
 // Nothing beyond the result is written, and nothing beyond the inputs is read.
 TEST(GpuGroupedMatmul, BadEndsStayInMemory) {
   ATHANOR_NEEDS_GPU();
