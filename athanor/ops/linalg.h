@@ -24,7 +24,8 @@ Tensor wide_batch_matmul(Operand a, Operand b);
 /// Products of groups of rows, each with a matrix of its own: x [T, K], w [E, K, N], ends [E] -> [T, N]. Rows
 /// from ends[e - 1] (0 for the first group) up to ends[e] are multiplied by w[e]; groups may be empty, and
 /// rows from the last end on give zeros. So a mixture of experts computes all experts at once, with the rows
-/// sorted by expert; PyTorch's torch._grouped_mm(x, w, offs=ends) is the same.
+/// sorted by expert; PyTorch's torch._grouped_mm(x, w, offs=ends) is the same, but leaves those last rows
+/// undefined.
 ///
 /// x and w are promoted to one float type (f16 and bf16 are summed in f32); ends are integers on the same
 /// device, and no gradient flows to them. Throws Error(value) if they fall or do not lie in [0, T]: here if

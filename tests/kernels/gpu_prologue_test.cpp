@@ -71,6 +71,7 @@ void check(size_t which, const OperandDesc& operand, const TestOperand& other, c
     EXPECT_TRUE(gpu_takes_prologue(request, traits)) << request.key();
     auto candidates = gpu_candidates(request, traits);
     ASSERT_FALSE(candidates.empty());
+    EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
     EXPECT_TRUE(candidates.front().name.starts_with("a loop and ")) << candidates.front().name;
     std::vector<Run> runs{
         {candidates.front().name, run_on(device, candidates.front(), inputs, request.output())}};

@@ -72,10 +72,13 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
                 "Use f32, or another device");
   if (request.prologue) {
     // Computing elements when they are read may be slower, as each group computes them again. So it is timed,
-    // but not the best guess.
+    // but not the best guess. Each candidate takes time to compile: there are as many as for other requests.
+    constexpr size_t most_plain = 5, most_computing = 3;
     auto candidates = gpu_candidates(without_prologue(request), traits);
+    if (candidates.size() > most_plain) candidates.resize(most_plain);
     for (GpuCandidate& plain : candidates) plain = gpu::with_loop_before(std::move(plain), request, traits);
     auto computing = made_by(*found, request, traits);
+    if (computing.size() > most_computing) computing.resize(most_computing);
     candidates.insert(candidates.begin() + (candidates.empty() ? 0 : 1),
                       std::make_move_iterator(computing.begin()), std::make_move_iterator(computing.end()));
     return candidates;
