@@ -53,8 +53,10 @@ HostArray ends_of_groups(const OperandDesc& operand, int64_t rows) {
                 stride = operand.shape.rank() == 1 ? operand.strides[0] : 0;
   const bool in_order = stride > 0 && groups > 0 && reach <= number_period;
   std::vector<double> values(static_cast<size_t>(std::min(reach, number_period)), static_cast<double>(rows));
-  for (size_t i = 0; in_order && i < values.size(); ++i)
-    values[i] = static_cast<double>(rows * (static_cast<int64_t>(i) / stride + 1) / groups);
+  for (size_t i = 0; in_order && i < values.size(); ++i) {
+    const int64_t group = static_cast<int64_t>(i) / stride, end = rows * (group + 1) / groups;
+    values[i] = static_cast<double>(end);
+  }
   return from_doubles(operand.dtype, {static_cast<int64_t>(values.size())}, values);
 }
 

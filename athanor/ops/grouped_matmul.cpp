@@ -63,7 +63,7 @@ Tensor groups_of_rows(const Tensor& given, int64_t rows) {
 
 Tensor grouped_decompose(const std::vector<Tensor>& in, const Attrs&) {
   const int64_t rows = in[0].size(0), inner = in[0].size(1), groups = in[1].size(0), columns = in[1].size(2);
-  const Tensor nothing = zeros({rows, columns}, in[0].dtype(), in[0].device());
+  Tensor nothing = zeros({rows, columns}, in[0].dtype(), in[0].device());
   if (rows == 0 || groups == 0 || columns == 0) return nothing;
   const Tensor group = groups_of_rows(in[2], rows);
   const Tensor all = batch_matmul(broadcast_to(in[0], {groups, rows, inner}), in[1]);
