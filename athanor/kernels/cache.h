@@ -81,6 +81,9 @@ class KernelCache {
   void store_checked(const std::string& key);
   /// Waits until no other process examines this device; hold it until the verdict is stored.
   std::optional<os::Lock> turn_to_examine(const std::string& key);
+  /// The same for one of the device's matrix units. A process whose turn it is to examine the device may wait
+  /// for one that tries a unit.
+  std::optional<os::Lock> turn_to_try(const std::string& key);
 
   /// A short name for a text: 128 bits in hexadecimal. It does not protect against forgery.
   static std::string hash(const std::string& text);

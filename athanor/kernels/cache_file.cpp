@@ -263,7 +263,9 @@ std::optional<os::Lock> turn_in(const std::filesystem::path& folder, const std::
     std::filesystem::create_directories(folder);
     const Watchdog::Pause waits;  // the process that is waited for may be stopped
     const std::string name = KernelCache::hash(key);
-    const auto file = folder / name.substr(name.size() - 2);  // keys that share one wait for each other
+    // Keys that share a file wait for each other. So a turn that is waited for while another is held needs a
+    // folder of its own.
+    const auto file = folder / name.substr(name.size() - 2);
     for (const auto start = Clock::now(); Clock::now() - start < patience && interrupt_signal() == 0;
          std::this_thread::sleep_for(pause))
       if (auto lock = os::Lock::take(file)) return lock;
@@ -281,6 +283,11 @@ std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
 std::optional<os::Lock> KernelCache::turn_to_examine(const std::string& key) {
   if (!why_unused().empty()) return std::nullopt;
   return turn_in(file_.parent_path() / "examining", key, std::chrono::minutes(10));
+}
+
+std::optional<os::Lock> KernelCache::turn_to_try(const std::string& key) {
+  if (!why_unused().empty()) return std::nullopt;
+  return turn_in(file_.parent_path() / "trying", key, std::chrono::minutes(10));
 }
 
 void KernelCache::clear() {

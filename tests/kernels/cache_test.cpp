@@ -60,6 +60,20 @@ TEST(KernelCache, GivesTurnsToCompileAKernel) {
   EXPECT_TRUE(waited);
 }
 
+// One process examines a device and waits for others, which try its units. Files are shared by many keys, so
+// that any two may meet: here they do.
+TEST(KernelCache, TryingAUnitDoesNotWaitForItsDevicesExamination) {
+  KernelCache& cache = KernelCache::instance();
+  auto device = cache.turn_to_examine("a");
+  if (!device) GTEST_SKIP() << "nothing is remembered here";
+  std::atomic<bool> tried = false;
+  std::thread unit([&] { tried = cache.turn_to_try("a").has_value(); });
+  for (int i = 0; i < 100 && !tried; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(tried);
+  device.reset();
+  unit.join();
+}
+
 TEST(KernelCache, GoesOnWithoutTurnsWhereNothingCanBeWritten) {
   const testing::TempFolder folder;
   std::ofstream(folder / "file") << "no folder";

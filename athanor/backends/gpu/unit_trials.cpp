@@ -123,7 +123,7 @@ bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
     return std::nullopt;
   };
   if (const auto answer = known()) return *answer;
-  const auto turn = cache.turn_to_examine(key);
+  const auto turn = cache.turn_to_try(key);
   if (const auto answer = known()) return *answer;  // another process may have tried it meanwhile
   const auto start = Clock::now();
   std::string fault;
