@@ -7,6 +7,7 @@
 
 #include "athanor/compile/fuse.h"
 #include "athanor/compile/plan.h"
+#include "athanor/compile/step_links.h"
 #include "athanor/graph/op.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/joined_walk.h"
@@ -14,9 +15,7 @@
 namespace athanor {
 namespace {
 
-// The most buffers that an epilogue reads and writes, and the most steps. All steps are computed for each
-// element of a tile that waits in registers.
-constexpr size_t max_inputs = 14, max_outputs = 12, max_steps = 128;
+constexpr size_t max_outputs = 12;  // buffers that an epilogue writes
 
 /// A loop that only stores the contraction's result.
 LoopProgram stored_as_it_is(const KernelRequest& request) {
@@ -60,16 +59,8 @@ bool is_continuous(const LoopProgram& program) {
 
 class Absorber {
  public:
-  Absorber(Plan& plan, const std::vector<bool>& donated) : plan_(plan), donated_(donated) {
-    absorbed_.assign(plan.steps.size(), false);
-    writer_.assign(plan.values.size(), -1);
-    readers_.resize(plan.values.size());
-    for (int s = 0; s < count(); ++s) {
-      for (const int v : step(s).writes) writer_[static_cast<size_t>(v)] = s;
-      for (const auto* list : {&step(s).reads, &step(s).after})
-        for (const int v : *list) readers_[static_cast<size_t>(v)].insert(s);
-    }
-  }
+  Absorber(Plan& plan, const std::vector<bool>& donated)
+      : plan_(plan), donated_(donated), absorbed_(plan.steps.size(), false), links_(plan) {}
 
   void run() {
     bool any = false;
@@ -84,19 +75,20 @@ class Absorber {
   int count() const { return static_cast<int>(plan_.steps.size()); }
   PlanStep& step(int s) { return plan_.steps[static_cast<size_t>(s)]; }
   const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
-  int writer(int v) const { return writer_[static_cast<size_t>(v)]; }
+  int writer(int v) const { return links_.writer[static_cast<size_t>(v)]; }
 
   /// Tries to run the loop in the last contraction whose result it reads, then in the earlier ones.
   bool try_loop(int s) {
     if (step(s).loops.size() != 1 || step(s).kind != PlanStep::Kind::launch || updates_in_place(step(s)) ||
-        is_in_segment(step(s)))
+        is_in_segment(plan_, step(s)))
       return false;
     std::set<int, std::greater<>> contractions;
     for (const int v : step(s).reads)
       if (const int w = writer(v);
           w >= 0 && step(w).request && step(w).request->with.empty() && step(w).device == step(s).device)
         contractions.insert(w);
-    return std::ranges::any_of(contractions, [&](int c) { return !is_in_segment(step(c)) && take(c, s); });
+    return std::ranges::any_of(contractions,
+                               [&](int c) { return !is_in_segment(plan_, step(c)) && take(c, s); });
   }
 
   /// Whether the loop updates parameters. These run by themselves, many in one launch, in place.
@@ -113,10 +105,6 @@ class Absorber {
              });
     });
   }
-  /// Whether a result belongs to a segment (nn::checkpoint) and is recomputed later, by a kernel of its own.
-  bool is_in_segment(const PlanStep& s) const {
-    return std::ranges::any_of(s.writes, [&](int v) { return value(v).segment.number != 0; });
-  }
 
   /// Whether `to` needs `from` through another step between them.
   bool reaches(int from, int to) {
@@ -126,7 +114,7 @@ class Absorber {
       const int s = stack.back();
       stack.pop_back();
       for (const int v : step(s).writes)
-        for (const int reader : readers_[static_cast<size_t>(v)]) {
+        for (const int reader : links_.readers[static_cast<size_t>(v)]) {
           if (s != from && reader == to) return true;
           if (reader != to && seen.insert(reader).second) stack.push_back(reader);
         }
@@ -166,7 +154,7 @@ class Absorber {
                              std::ranges::count(loop.writes, ref.value) > 0;
       arguments.push_back({is_output, place_in(is_output ? outputs : inputs, ref)});
     }
-    if (inputs.size() > max_inputs || outputs.size() > max_outputs) return false;
+    if (inputs.size() > most_absorbed_inputs || outputs.size() > max_outputs) return false;
     const auto more = static_cast<int>(inputs.size() - old_inputs);
     for (LoopOperand& operand : first.operands)
       if (operand.buffer > static_cast<int>(old_inputs)) operand.buffer += more;
@@ -175,12 +163,14 @@ class Absorber {
       numbers.push_back(static_cast<int>(1 + argument.number + (argument.is_output ? inputs.size() : 0)));
     auto joined =
         joined_walk(first, loop.loops.front(), numbers, static_cast<int>(1 + inputs.size() + outputs.size()));
-    if (!joined || joined->body.size() > max_steps || !is_continuous(*joined)) return false;
+    if (!joined || joined->body.size() > most_absorbed_steps || !is_continuous(*joined)) return false;
 
     request.epilogue = std::move(*joined);
     request.inputs.resize(own + old_inputs);
-    for (size_t i = old_inputs; i < inputs.size(); ++i) request.inputs.push_back(described(inputs[i]));
-    for (size_t i = old_outputs; i < outputs.size(); ++i) request.outputs.push_back(described(outputs[i]));
+    for (size_t i = old_inputs; i < inputs.size(); ++i)
+      request.inputs.push_back(operand_of(plan_, inputs[i]));
+    for (size_t i = old_outputs; i < outputs.size(); ++i)
+      request.outputs.push_back(operand_of(plan_, outputs[i]));
     if (!is_taken(contraction.device, request)) return false;
 
     contraction.request = std::move(request);
@@ -189,16 +179,6 @@ class Absorber {
       contraction.buffers.insert(contraction.buffers.end(), list->begin(), list->end());
     merge(c, s);
     return true;
-  }
-
-  /// A value as a row-major operand. The loop has its own strides, so the value's shape does not matter.
-  OperandDesc described(const BufferRef& ref) const {
-    const TensorType& type = value(ref.value).type;
-    return {type.dtype,
-            type.shape,
-            {},
-            contiguous_strides(type.shape),
-            std::gcd(ref.byte_offset, OperandDesc::whole_vectors)};
   }
 
   static bool is_taken(Device device, const KernelRequest& request) {
@@ -210,18 +190,14 @@ class Absorber {
 
   void merge(int c, int s) {
     PlanStep &contraction = step(c), &loop = step(s);
-    const auto add_new = [](auto& list, const auto& more) {
-      for (const auto& one : more)
-        if (std::ranges::find(list, one) == list.end()) list.push_back(one);
-    };
     for (const int v : loop.reads) {
-      readers_[static_cast<size_t>(v)].erase(s);
+      links_.readers[static_cast<size_t>(v)].erase(s);
       if (std::ranges::count(contraction.writes, v) > 0) continue;
-      readers_[static_cast<size_t>(v)].insert(c);
+      links_.readers[static_cast<size_t>(v)].insert(c);
       add_new(contraction.reads, std::vector{v});
     }
-    for (const int v : loop.after) readers_[static_cast<size_t>(v)].insert(c);
-    for (const int v : loop.writes) writer_[static_cast<size_t>(v)] = c;
+    for (const int v : loop.after) links_.readers[static_cast<size_t>(v)].insert(c);
+    for (const int v : loop.writes) links_.writer[static_cast<size_t>(v)] = c;
     add_new(contraction.writes, loop.writes);
     add_new(contraction.after, loop.after);
     add_new(contraction.parts, loop.parts);
@@ -231,7 +207,7 @@ class Absorber {
   }
 
   bool is_read(int v, int c) const {
-    const auto& readers = readers_[static_cast<size_t>(v)];
+    const auto& readers = links_.readers[static_cast<size_t>(v)];
     return value(v).kind != PlanValue::Kind::temporary ||
            std::ranges::any_of(readers, [&](int r) { return r != c; });
   }
@@ -317,9 +293,8 @@ class Absorber {
 
   Plan& plan_;
   const std::vector<bool>& donated_;
-  std::vector<bool> absorbed_;          // for each step
-  std::vector<int> writer_;             // for each value: the step that writes it, or -1
-  std::vector<std::set<int>> readers_;  // for each value: the steps that read it or must come after it
+  std::vector<bool> absorbed_;  // for each step
+  StepLinks links_;
 };
 
 }  // namespace

@@ -1,32 +1,18 @@
 // A loop whose result only one contraction reads (a normalisation before a linear layer, say) becomes its
 // prologue: the kernel may compute elements when it reads them, so that they are never in memory.
 #include <algorithm>
-#include <numeric>
-#include <set>
 #include <vector>
 
-#include "athanor/compile/plan.h"
+#include "athanor/compile/step_links.h"
 #include "athanor/graph/op.h"
 #include "athanor/kernels/prologue.h"
 
 namespace athanor {
 namespace {
 
-// As for epilogues (absorb.cpp).
-constexpr size_t most_inputs = 14, most_steps = 128;
-
 class PrologueAbsorber {
  public:
-  explicit PrologueAbsorber(Plan& plan) : plan_(plan) {
-    absorbed_.assign(plan.steps.size(), false);
-    writer_.assign(plan.values.size(), -1);
-    readers_.resize(plan.values.size());
-    for (size_t s = 0; s < plan.steps.size(); ++s) {
-      for (const int v : plan.steps[s].writes) writer_[static_cast<size_t>(v)] = static_cast<int>(s);
-      for (const auto* list : {&plan.steps[s].reads, &plan.steps[s].after})
-        for (const int v : *list) readers_[static_cast<size_t>(v)].insert(static_cast<int>(s));
-    }
-  }
+  explicit PrologueAbsorber(Plan& plan) : plan_(plan), absorbed_(plan.steps.size(), false), links_(plan) {}
 
   void run() {
     for (PlanStep& step : plan_.steps)
@@ -39,12 +25,9 @@ class PrologueAbsorber {
 
  private:
   const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
-  bool is_in_segment(const PlanStep& s) const {
-    return std::ranges::any_of(s.writes, [&](int v) { return value(v).segment.number != 0; });
-  }
 
   void take_any(PlanStep& contraction) {
-    if (contraction.kind != PlanStep::Kind::launch || is_in_segment(contraction)) return;
+    if (contraction.kind != PlanStep::Kind::launch || is_in_segment(plan_, contraction)) return;
     const size_t own = contraction.request->own_inputs();
     for (size_t input = 0; input < own; ++input)
       if (const int s = loop_of(contraction, input); s >= 0 && take(contraction, input, s)) return;
@@ -54,20 +37,21 @@ class PrologueAbsorber {
   int loop_of(const PlanStep& contraction, size_t input) const {
     const BufferRef& ref = contraction.buffers[input];
     const PlanValue& computed = value(ref.value);
-    const int s = writer_[static_cast<size_t>(ref.value)];
+    const int s = links_.writer[static_cast<size_t>(ref.value)];
     const auto is_input = [&](const BufferRef& other) { return other.value == ref.value; };
     if (s < 0 || absorbed_[static_cast<size_t>(s)] || computed.kind != PlanValue::Kind::temporary ||
         computed.layout.block != 0 || ref.byte_offset != 0 ||
-        readers_[static_cast<size_t>(ref.value)].size() != 1 ||
+        links_.readers[static_cast<size_t>(ref.value)].size() != 1 ||
         std::ranges::count_if(contraction.buffers, is_input) != 1)
       return -1;
     const PlanStep& loop = plan_.steps[static_cast<size_t>(s)];
     if (loop.kind != PlanStep::Kind::launch || loop.loops.size() != 1 || loop.writes.size() != 1 ||
-        loop.device != contraction.device || loop.again || is_in_segment(loop))
+        loop.device != contraction.device || loop.again || is_in_segment(plan_, loop))
       return -1;
     const LoopProgram& program = loop.loops.front();
-    if (!program.reductions.empty() || program.stores.size() != 1 || program.body.size() > most_steps ||
-        program.iterations() == 0 || loop.buffers.size() > most_inputs + 1)
+    if (!program.reductions.empty() || program.stores.size() != 1 ||
+        program.body.size() > most_absorbed_steps || program.iterations() == 0 ||
+        loop.buffers.size() > most_absorbed_inputs + 1)
       return -1;
     // Each element is stored once, and the whole value.
     const LoopOperand& stored = program.operands[static_cast<size_t>(program.stores[0].operand)];
@@ -83,23 +67,13 @@ class PrologueAbsorber {
     KernelRequest request = *contraction.request;
     const auto end = static_cast<std::ptrdiff_t>(request.inputs.size());
     request.prologue = Prologue{input, loop.loops.front()};
-    for (size_t b = 0; b + 1 < loop.buffers.size(); ++b) {
-      const TensorType& type = value(loop.buffers[b].value).type;
-      request.inputs.push_back({type.dtype,
-                                type.shape,
-                                {},
-                                contiguous_strides(type.shape),
-                                std::gcd(loop.buffers[b].byte_offset, OperandDesc::whole_vectors)});
-    }
+    for (size_t b = 0; b + 1 < loop.buffers.size(); ++b)
+      request.inputs.push_back(operand_of(plan_, loop.buffers[b]));
     if (!backend_of(contraction.device).takes_prologue(contraction.device.index, request)) return false;
     contraction.request = std::move(request);
     contraction.buffers.insert(contraction.buffers.begin() + end, loop.buffers.begin(),
                                loop.buffers.end() - 1);
     const int computed = contraction.buffers[input].value;
-    const auto add_new = [](auto& list, const auto& more) {
-      for (const auto& one : more)
-        if (std::ranges::find(list, one) == list.end()) list.push_back(one);
-    };
     std::erase(contraction.reads, computed);
     add_new(contraction.reads, loop.reads);
     add_new(contraction.after, loop.after);
@@ -111,15 +85,14 @@ class PrologueAbsorber {
     contraction.flops += loop.flops;
     contraction.bytes += loop.bytes - 2 * static_cast<int64_t>(value(computed).type.bytes());
     for (const auto* list : {&loop.reads, &loop.after})
-      for (const int v : *list) readers_[static_cast<size_t>(v)].erase(s);
+      for (const int v : *list) links_.readers[static_cast<size_t>(v)].erase(s);
     absorbed_[static_cast<size_t>(s)] = true;
     return true;
   }
 
   Plan& plan_;
-  std::vector<bool> absorbed_;          // for each step
-  std::vector<int> writer_;             // for each value: the step that writes it, or -1
-  std::vector<std::set<int>> readers_;  // for each value: the steps that read it or must come after it
+  std::vector<bool> absorbed_;  // for each step
+  StepLinks links_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "athanor/compile/canonical_loop.h"
 #include "athanor/compile/plan.h"
+#include "athanor/compile/step_links.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor {
@@ -194,10 +195,6 @@ class LoopJoiner {
     all.flops = all.bytes = 0;
     bool only_updates = true;
     std::map<std::pair<int, int64_t>, int> numbers;  // of buffers, which the loops share
-    const auto add_new = [](auto& list, const auto& more) {
-      for (const auto& one : more)
-        if (std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
-    };
     for (const Joinable* m : group) {
       const PlanStep& one = step(m->step);
       LoopProgram program = m->loop.program;
