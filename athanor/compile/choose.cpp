@@ -14,6 +14,7 @@
 #include "athanor/kernels/check_loop.h"
 #include "athanor/kernels/contest.h"
 #include "athanor/kernels/guess.h"
+#include "athanor/kernels/reference_kernel.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/kernels/waiting.h"
@@ -52,6 +53,8 @@ class KernelChooser {
         plan_.steps[s].measured = decision.choice.measured;
         plan_.steps[s].left_out = left_out_of(decision, plan_.steps[s]);
       }
+    for (PlanStep& step : plan_.steps)
+      if (step.off_device) step.why += "; on the host, as ATHANOR_HOST_OPS allows";
     if (options_.enabled(Pass::libraries)) name_libraries();
   }
 
@@ -153,17 +156,13 @@ class KernelChooser {
           plan_.libraries.push_back(std::move(library));
   }
 
-  void run_on_the_host(PlanStep& step) {
-    if (!options_.allows_on_host(step.request->op->name))
+  void choose_the_reference(PlanStep& step) {
+    if (step.device != Device{} || !options_.allows_on_host(step.request->op->name))
       throw Error(ErrorCode::device,
                   fmt::format("{} has no kernel for {}", to_string(step.device), step.request->key()),
                   step.where);
-    step.kind = PlanStep::Kind::host_call;
-    step.device = Device{};
-    step.queue = plan_.queue_number({step.device});
-    step.kernel = {.name = "reference, float64"};
-    step.why = fmt::format("allowed on the host: {} copied there and back each time",
-                           format_bytes(static_cast<uint64_t>(step.bytes)));
+    step.kernel = reference_kernel(*step.request);
+    step.why = "there is no other kernel";
   }
 
   void compile() const {

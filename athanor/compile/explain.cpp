@@ -332,8 +332,7 @@ nlohmann::json to_json(const Plan& plan) {
     json buffers = json::array();
     for (const auto& ref : step.buffers)
       buffers.push_back({{"value", ref.value}, {"byte_offset", ref.byte_offset}});
-    static constexpr const char* kinds[] = {"launch", "copy", "host call"};
-    json s{{"kind", kinds[static_cast<int>(step.kind)]},
+    json s{{"kind", step.kind == PlanStep::Kind::copy ? "copy" : "launch"},
            {"queue", step.queue},
            {"waits", step.waits},
            {"signals", step.signals},

@@ -29,6 +29,8 @@ struct GraphNode {
   Precision precision = Precision::f32;
   /// The nn::checkpoint that it was made in.
   Segment segment = {};
+  /// The host computes it for a device that cannot (CompileOptions::host_ops).
+  bool off_device = false;
 
   /// Replaces each node that this one refers to.
   template <class Renamed>

@@ -37,7 +37,9 @@ class Lowering {
     Backend& backend = backend_of(node.type.device);
     const bool dedicated = options_.enabled(Pass::dedicated) && node.op->prim == Prim::none &&
                            backend.has_kernel(*node.op, types, node.type, node.attrs);
-    const bool on_host = !node.op->decompose && node.op->reference && options_.allows_on_host(node.op->name);
+    const bool on_host = !dedicated && node.op->prim == Prim::none && !node.op->decompose &&
+                         node.op->reference && options_.allows_on_host(node.op->name);
+    if (on_host && node.type.device != Device{}) return move_to_host(node, inputs);
     if (node.op->prim != Prim::none || dedicated || on_host) {
       GraphNode copy = node;
       copy.inputs = inputs;
@@ -55,6 +57,35 @@ class Lowering {
                    ? fmt::format("; or let it run on the host, slowly: ATHANOR_HOST_OPS={}", node.op->name)
                    : std::string()));
     return decompose(node, inputs, depth);
+  }
+
+  // Copies the inputs to the host, which computes the node, and the result back.
+  int move_to_host(const GraphNode& node, const std::vector<int>& inputs) {
+    GraphNode moved = node;
+    moved.inputs.clear();
+    moved.after = after_;
+    moved.type.device = Device{};
+    moved.off_device = true;
+    for (const int input : inputs) moved.inputs.push_back(copy_to(Device{}, input, node));
+    return copy_to(node.type.device, result_.add(std::move(moved)), node);
+  }
+
+  // The value on the device, for `reader`.
+  int copy_to(Device device, int value, const GraphNode& reader) {
+    static const Op& to = find_primitive(Prim::to);
+    TensorType type = result_[value].type;
+    if (type.device == device) return value;
+    type.device = device;
+    return result_.add({.op = &to,
+                        .attrs = {{"device", device}},
+                        .inputs = {value},
+                        .type = type,
+                        .layout = {},
+                        .epilogue = {},
+                        .where = reader.where,
+                        .part = reader.part,
+                        .after = after_,
+                        .segment = reader.segment});
   }
 
   int decompose(const GraphNode& node, const std::vector<int>& inputs, int depth) {

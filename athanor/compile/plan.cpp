@@ -114,10 +114,7 @@ int64_t Plan::planned_memory_bytes(Device device) const {
 }
 
 int Plan::kernels_off_device() const {
-  return static_cast<int>(std::ranges::count_if(steps, [&](const PlanStep& step) {
-    return step.kind == PlanStep::Kind::host_call &&
-           values[static_cast<size_t>(step.writes.front())].type.device != step.device;
-  }));
+  return static_cast<int>(std::ranges::count_if(steps, &PlanStep::off_device));
 }
 
 int Plan::copies() const {

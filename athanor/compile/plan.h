@@ -1,4 +1,4 @@
-// Plan: what will run, as data. It lists every kernel, copy and host call with its device, its queue, the
+// Plan: what will run, as data. It lists every kernel and copy with its device, its queue, the
 // steps that it waits for, the memory that it uses, and the reason for which a kernel was chosen.
 #pragma once
 #include <cstdint>
@@ -55,9 +55,8 @@ struct BufferRef {
 /// One command.
 struct PlanStep {
   enum class Kind : uint8_t {
-    launch,     // runs a kernel
-    copy,       // copies a value from one device to another: from buffers[0] to buffers[1]
-    host_call,  // runs on the host, with copies there and back; the user has allowed this for the op
+    launch,  // runs a kernel
+    copy,    // copies a value from one device to another: from buffers[0] to buffers[1]
   };
   Kind kind = Kind::launch;
   int queue = 0;           // index into Plan::queues
@@ -74,8 +73,9 @@ struct PlanStep {
   std::string where;                     // the user's line of the last op
   std::vector<std::string> parts;        // parts of the model that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and the least memory that is read and written
-  int updated = 0;     // for several loops that each update tensors in place: how many tensors
-  bool again = false;  // computes what an earlier step has computed (recompute)
+  int updated = 0;          // for several loops that each update tensors in place: how many tensors
+  bool off_device = false;  // the host computes it, because the value's device cannot
+  bool again = false;       // computes what an earlier step has computed (recompute)
   // Filled in when kernels are chosen:
   Candidate kernel;
   std::string why;              // "fastest of 3", "only one", ...

@@ -216,6 +216,7 @@ class StepMaker {
       step.bytes += static_cast<int64_t>(along.type.bytes());
       step.ops.push_back(along.op->name);
     }
+    step.off_device = n.off_device;
     step.flops = request.flops();
     step.request = std::move(request);
     finish(std::move(step), computed, id);

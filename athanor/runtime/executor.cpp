@@ -16,7 +16,6 @@
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/memory/limit.h"
-#include "athanor/runtime/host_op.h"
 #include "athanor/runtime/leaving.h"
 #include "athanor/runtime/step_site.h"
 #include "athanor/runtime/thread_owned.h"
@@ -254,13 +253,6 @@ class Run {
         queue.copy(buffers_[1], buffers_[0],
                    plan_.values[static_cast<size_t>(step.buffers[0].value)].type.bytes());
         break;
-      case PlanStep::Kind::host_call: {
-        const Binding output = buffers_.back();
-        buffers_.pop_back();
-        run_on_host(*step.request, buffers_, output);
-        queue_of(output.storage->device()).wait(output.storage->ready());
-        break;
-      }
     }
   }
 
