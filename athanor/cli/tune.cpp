@@ -52,7 +52,7 @@ KernelRequest request_for(const char* op, Attrs attrs, const std::vector<Shape>&
                         .inputs = {},
                         .outputs = {},
                         .epilogue = {},
-                        .tf32 = precision == Precision::tf32};
+                        .compute = precision == Precision::tf32 ? ComputeType::tf32 : ComputeType::by_dtypes};
   const auto operand = [](const TensorType& type) {
     return OperandDesc{type.dtype, type.shape, {}, contiguous_strides(type.shape)};
   };

@@ -28,7 +28,7 @@ LoopProgram stored_as_it_is(const KernelRequest& request) {
   program.operands[1].buffer = 1;
   LoopStep load;
   load.kind = LoopStep::Kind::load;
-  load.type = request.compute_type();
+  load.type = request.sum_type();
   load.operand = 0;
   program.body = {load};
   program.stores = {{0, 1}};
@@ -183,9 +183,10 @@ class Absorber {
 
   static bool is_taken(Device device, const KernelRequest& request) {
     if (backend_of(device).takes_epilogue(device.index, request)) return true;
+    if (request.compute == ComputeType::by_dtypes) return false;
     KernelRequest exact = request;
-    exact.tf32 = false;
-    return request.tf32 && backend_of(device).takes_epilogue(device.index, exact);
+    exact.compute = ComputeType::by_dtypes;
+    return backend_of(device).takes_epilogue(device.index, exact);
   }
 
   void merge(int c, int s) {

@@ -110,19 +110,19 @@ class KernelChooser {
     const auto [known, fresh] = decided_.emplace(problem_key(step.device, *step.request), decisions_.size());
     if (!fresh) {
       Decision& decision = decisions_[known->second];
-      if (decision.exact_instead) step.request->tf32 = false;
+      if (decision.exact_instead) step.request->compute = ComputeType::by_dtypes;
       return decision.steps.push_back(s);
     }
     Backend& backend = backend_of(step.device);
     auto candidates = backend.candidates(step.device.index, *step.request);
-    const bool exact_instead = candidates.empty() && step.request->tf32;
+    const bool exact_instead = candidates.empty() && step.request->compute != ComputeType::by_dtypes;
     if (exact_instead) {
-      step.request->tf32 = false;
+      step.request->compute = ComputeType::by_dtypes;
       candidates = backend.candidates(step.device.index, *step.request);
     }
     if (candidates.empty()) {
       decided_.erase(known);
-      return run_on_the_host(step);
+      return choose_the_reference(step);
     }
     const Choosing how = choosing(step.device);
     const auto start = Clock::now();

@@ -186,7 +186,7 @@ class StepMaker {
     PlanStep step;
     KernelRequest request{
         .op = n.op, .attrs = n.attrs, .inputs = {}, .outputs = {describe(id)}, .epilogue = n.epilogue};
-    request.tf32 = n.precision == Precision::tf32;
+    if (n.precision == Precision::tf32) request.compute = ComputeType::tf32;
     request.libraries = libraries_;
     for (int input : n.inputs) {
       request.inputs.push_back(describe(input));

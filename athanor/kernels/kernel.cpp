@@ -58,15 +58,9 @@ int64_t KernelRequest::flops() const {
   return all;
 }
 
-DType KernelRequest::compute_type() const { return compute.value_or(computed_in(output().dtype)); }
-
-bool KernelRequest::computes_as_implied() const {
-  return !tf32 && compute_type() == computed_in(output().dtype);
-}
-
 std::string KernelRequest::computes_in() const {
-  if (tf32) return "tf32";
-  return compute_type() == output().dtype ? "" : std::string(to_string(compute_type()));
+  if (compute == ComputeType::tf32) return "tf32";
+  return sum_type() == output().dtype ? "" : std::string(to_string(sum_type()));
 }
 
 double KernelRequest::rounding() const {
@@ -86,10 +80,11 @@ double KernelRequest::rounding() const {
   // Winograd's transforms and approximations of functions lose a few bits, sums in another order half a bit
   // for each doubling of their terms. Rounding factors to tf32 is off by some 2000 units however many terms
   // there are; that must be detected.
-  double allowed = std::min(1024.0, 256 + 8 * std::sqrt(std::max(1.0, terms))) * epsilon(compute_type());
+  double allowed = std::min(1024.0, 256 + 8 * std::sqrt(std::max(1.0, terms))) * epsilon(sum_type());
   constexpr double tf32_epsilon = 0x1p-10;
-  if (tf32) allowed += 2 * tf32_epsilon;  // of each factor; their errors average out in a sum
-  if (size_of(output().dtype) < size_of(compute_type())) allowed += 2 * epsilon(output().dtype);
+  if (compute == ComputeType::tf32)
+    allowed += 2 * tf32_epsilon;  // of each factor; their errors average out in a sum
+  if (size_of(output().dtype) < size_of(sum_type())) allowed += 2 * epsilon(output().dtype);
   return allowed;
 }
 

@@ -53,6 +53,15 @@ struct Prologue {
   size_t inputs() const { return static_cast<size_t>(program.buffers) - 1; }
 };
 
+/// What products are multiplied and summed in.
+enum class ComputeType : uint8_t {
+  by_dtypes,  // in the stored dtype; bf16, f16 and FP8 are summed in f32, i8 in i32
+  /// Factors of f32 may be rounded to 10 bits of mantissa; sums are f32. NVIDIA's matrix units do so from
+  /// sm_80 on; the xf32 of AMD's gfx942 is the same. Kernels compute by_dtypes unless they say that they do
+  /// this too.
+  tf32,
+};
+
 /// An op that needs a kernel: everything from which a backend decides which kernels it has.
 struct KernelRequest {
   const Op* op = nullptr;
@@ -70,12 +79,8 @@ struct KernelRequest {
   std::optional<OperandDesc> unstored = {};
   /// Ops that are computed in the same kernel, from the same inputs and attributes.
   std::vector<const Op*> with = {};
-  /// The type of arithmetic and sums, if the stored types do not imply it; no op asks for one yet. A kernel
-  /// that is faster because it is less exact is not a candidate for this request.
-  std::optional<DType> compute = {};
-  /// Factors of f32 may be rounded to tf32 (10 bits of mantissa) before they are multiplied; sums stay f32.
-  /// NVIDIA's matrix units do so from sm_80 on; the xf32 of AMD's gfx942 is the same.
-  bool tf32 = false;
+  /// A kernel that is faster because it computes less exactly is no candidate.
+  ComputeType compute = ComputeType::by_dtypes;
   /// Whether kernels of a vendor's library are candidates. Results do not depend on it.
   bool libraries = true;
 
@@ -89,12 +94,9 @@ struct KernelRequest {
   int scratch_buffer() const { return static_cast<int>(inputs.size() + outputs.size()); }
   /// Floating-point operations of the ops without an epilogue; 0: not known.
   int64_t flops() const;
-  /// `compute`, or what the output's dtype is computed in.
-  DType compute_type() const;
-  /// Whether this is what the stored types imply. A backend has no kernels for other requests unless it says
-  /// so.
-  bool computes_as_implied() const;
-  /// "f32", "tf32", "": the compute type, if the stored types do not imply it.
+  /// The dtype of sums, and of other arithmetic.
+  DType sum_type() const { return computed_in(output().dtype); }
+  /// What is computed in, if it is not the output's dtype: "f32", "tf32"; else "".
   std::string computes_in() const;
   /// How far a result may be off by rounding alone, relative to the largest element: 0 for integers.
   double rounding() const;

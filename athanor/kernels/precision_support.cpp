@@ -19,7 +19,7 @@ bool multiplies_in_tf32(Device device) {
                               .inputs = {matrix, matrix},
                               .outputs = {matrix},
                               .epilogue = {},
-                              .tf32 = true};
+                              .compute = ComputeType::tf32};
   return !backend_of(device).candidates(device.index, request).empty();
 }
 

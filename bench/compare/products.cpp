@@ -50,7 +50,7 @@ KernelRequest request_of(const std::string& precision, const Extents& e) {
           .inputs = {dense({1, e.m, e.k}), dense({1, e.k, e.n})},
           .outputs = {dense({1, e.m, e.n})},
           .epilogue = {},
-          .tf32 = precision == "tf32"};
+          .compute = precision == "tf32" ? ComputeType::tf32 : ComputeType::by_dtypes};
 }
 
 /// A problem in the device's memory.

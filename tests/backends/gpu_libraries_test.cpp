@@ -184,7 +184,7 @@ TEST_P(LibraryConvs, InTf32OnlyWhereTheLibraryHasIt) {
   const std::vector<TestOperand> inputs = {view(DType::f32, {1, 8, 5, 5}, 1),
                                            view(DType::f32, {3, 8, 3, 3}, 2)};
   KernelRequest request = testing::request_of("conv2d", conv_attrs({}), inputs, {1, 3, 3, 3});
-  request.tf32 = true;
+  request.compute = ComputeType::tf32;
   const bool has = GetParam() == "cuDNN";
   ASSERT_EQ(library_->kernels(request).empty(), !has);
   if (has) testing::check_library(device_, *library_, request, inputs, 2, 1e-2);
@@ -200,7 +200,7 @@ class BlasLt : public ::testing::Test {
 TEST_F(BlasLt, MultipliesInTf32WhereTheRequestAllowsAndTheDeviceCan) {
   const std::vector<TestOperand> inputs = {view(DType::f32, {1, 5, 70}, 1), view(DType::f32, {1, 70, 3}, 2)};
   KernelRequest request = testing::request_of("batch_matmul", {}, inputs, {1, 5, 3});
-  request.tf32 = true;
+  request.compute = ComputeType::tf32;
   EXPECT_TRUE(gpu::make_blas_lt(api_, false)->kernels(request).empty());
   const auto library = gpu::make_blas_lt(api_, true);
   testing::check_library(device_, *library, request, inputs, 2, 1e-2);

@@ -170,7 +170,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
     KernelRequest request{
         &find_op(c.op), c.attrs, {}, {{DType::f32, c.shape, {}, contiguous_strides(c.shape)}}, {}};
     for (const TestOperand& input : c.inputs) request.inputs.push_back(input.desc);
-    request.tf32 = true;
+    request.compute = ComputeType::tf32;
     const std::vector<double> want = reference_of(request, c.inputs);
     for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
@@ -185,7 +185,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
       }
       if (!runs.empty()) expect_all_near(runs, want, request.rounding(), request.key());
     }
-    request.tf32 = false;
+    request.compute = ComputeType::by_dtypes;
     for (const DeviceInfo& info : gpu_devices())
       for (const GpuCandidate& one : gpu_candidates(request, traits_of(info.device)))
         EXPECT_EQ(one.name.find("tf32"), std::string::npos) << one.name;

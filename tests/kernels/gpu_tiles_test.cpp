@@ -57,7 +57,7 @@ int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false,
     for (const MatrixUnit& unit : traits_of(device).matrix_units) {
       if (!unit.reads_local() || unit.input != dtype) continue;
       traits.matrix_units = {&unit, 1};
-      request.tf32 = unit.tf32;
+      request.compute = unit.tf32 ? ComputeType::tf32 : ComputeType::by_dtypes;
       auto candidates = gpu_candidates(request, traits);
       std::erase_if(candidates, [](const GpuCandidate& one) { return !is_tiled(one); });
       if (boxes_only)
@@ -69,7 +69,9 @@ int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false,
     }
     if (runs.empty()) continue;
     if (want.empty()) want = reference_of(request, inputs);
-    expect_all_near(runs, want, request.tf32 ? request.rounding() : tolerance_of(dtype), request.key());
+    expect_all_near(runs, want,
+                    request.compute == ComputeType::tf32 ? request.rounding() : tolerance_of(dtype),
+                    request.key());
     tried += static_cast<int>(runs.size());
   }
   return tried;
@@ -219,7 +221,7 @@ TEST(GpuTf32Tiles, UnitsRoundFactorsAlike) {
         view(DType::f32, {1}, 4), view(DType::f32, {1, m, n}, 5)};
     KernelRequest request =
         request_of(find_op("batch_matmul"), {}, inputs, DType::f32, {1, m, n}, {}, {.chain = true});
-    request.tf32 = true;
+    request.compute = ComputeType::tf32;
     const std::vector<double> want = reference_of(request, inputs);
     for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
@@ -251,7 +253,7 @@ GpuCandidate tf32_on_sm_90a(const Ints& a_strides, const Ints& b_strides) {
                         {matrix(a_strides), matrix(b_strides)},
                         {matrix({4096 * 4096, 4096, 1})},
                         {}};
-  request.tf32 = true;
+  request.compute = ComputeType::tf32;
   GpuTraits traits;
   add_architecture(traits, GpuTarget::cuda, "sm_90a");
   set_driver_facts(traits, GpuTarget::cuda, "sm_90a");

@@ -296,12 +296,15 @@ TEST(KernelRequest, SaysWhatIsComputedIn) {
   KernelRequest request{&find_op("batch_matmul"), {}, {}, {{DType::f16, {1, 64, 64}, {}, {4096, 64, 1}}}, {}};
   for (int i = 0; i < 2; ++i) request.inputs.push_back(request.output());
   EXPECT_EQ(request.key(), "batch_matmul f16[1, 64, 64] f16[1, 64, 64] -> f16[1, 64, 64] in f32");
+  for (OperandDesc* one : {&request.inputs[0], &request.inputs[1], &request.outputs[0]})
+    one->dtype = DType::f32;
   const double exact = request.rounding();
-  request.compute = DType::f16;
-  EXPECT_EQ(request.compute_type(), DType::f16);
-  EXPECT_THAT(request.key(), ::testing::EndsWith("-> f16[1, 64, 64]"));
+  const std::string key = request.key();
+  EXPECT_THAT(key, ::testing::EndsWith("-> f32[1, 64, 64]"));
+  request.compute = ComputeType::tf32;
+  EXPECT_EQ(request.key(), key + " in tf32");
   EXPECT_GT(request.rounding(), 10 * exact) << "less exact kernels are right for this request alone";
-  EXPECT_TRUE(backend_of(Device{}).candidates(0, request).empty()) << "and nothing computes so yet";
+  EXPECT_TRUE(backend_of(Device{}).candidates(0, request).empty()) << "the CPU does not compute so";
 }
 
 TEST_F(Tuner, TakesTheWinnerOfAnotherDriverAsAGuess) {

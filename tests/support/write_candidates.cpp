@@ -97,7 +97,7 @@ class Writer {
     if (std::ranges::none_of(own_.matrix_units, &MatrixUnit::tf32)) return;
     const OperandDesc matrix{DType::f32, {1, n, n}, {}, {n * n, n, 1}};
     KernelRequest request{&find_op("batch_matmul"), {}, {matrix, matrix}, {matrix}, {}};
-    request.tf32 = true;
+    request.compute = ComputeType::tf32;
     if (b_along_k) request.inputs[1].strides = {n * n, 1, n};
     add(request, own_, "tf32", b_along_k ? "B along k: " : "");
   }

@@ -43,7 +43,7 @@ std::shared_ptr<Storage> CpuBackend::allocate(int index, size_t bytes) {
 
 std::vector<Candidate> CpuBackend::candidates(int, const KernelRequest& request) {
   std::vector<Candidate> all;
-  if (!request.computes_as_implied() || !simple_epilogue(request)) return all;
+  if (request.compute != ComputeType::by_dtypes || !simple_epilogue(request)) return all;
   for (const cpu::OpKernels& kernels : cpu::kernels_of(*request.op))
     if (kernels.candidates != nullptr)
       std::ranges::move(kernels.candidates(request), std::back_inserter(all));

@@ -53,7 +53,7 @@ KernelRequest product_by(const MatrixUnit& unit) {
                            TensorType{unit.input, {1, Trial::k, Trial::n}, {}}};
   const Op& op = product_op(unit.input);
   KernelRequest request{&op, {}, {desc(factors[0]), desc(factors[1])}, {desc(op.infer(factors, {}))}, {}};
-  request.tf32 = unit.tf32;
+  if (unit.tf32) request.compute = ComputeType::tf32;
   return request;
 }
 

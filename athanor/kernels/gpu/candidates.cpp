@@ -64,7 +64,7 @@ std::vector<std::string> gpu::ops_with_templates() {
 
 std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const GpuTraits& traits) {
   const gpu::Template* found = template_of(*request.op);
-  const bool answers = found != nullptr && (request.tf32 ? found->tf32 : request.computes_as_implied());
+  const bool answers = found != nullptr && (request.compute == ComputeType::by_dtypes || found->tf32);
   if (!answers) return {};
   const auto needs_f64 = [](const OperandDesc& operand) { return operand.dtype == DType::f64; };
   if (!traits.f64 && (needs_f64(request.output()) || std::ranges::any_of(request.inputs, needs_f64)))

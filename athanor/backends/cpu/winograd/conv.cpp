@@ -18,7 +18,7 @@ bool fits(const KernelRequest& r, const SimpleEpilogue& epilogue, const OperandD
   const bool one_type =
       (x.dtype == DType::f32 || x.dtype == DType::bf16) && y.dtype == x.dtype && w.dtype == x.dtype;
   const Ints& padding = r.attrs.ints("padding");
-  return one_type && blocked(x) && blocked(y) && r.computes_as_implied() && w.shape[2] == 3 &&
+  return one_type && blocked(x) && blocked(y) && r.compute == ComputeType::by_dtypes && w.shape[2] == 3 &&
          w.shape[3] == 3 && r.attrs.ints("stride") == ones && r.attrs.ints("dilation") == ones &&
          r.attrs.integer("groups") == 1 && std::max(padding[0], padding[1]) <= 2 && y.shape.size() > 0 &&
          (epilogue.activation == Activation::none || epilogue.activation == Activation::relu);

@@ -157,9 +157,9 @@ class Convolution {
     check_cudnn(api_.set_groups(made, conv_.groups), "describe groups");
     // For f32, the default would multiply in tf32.
     const bool narrow = size_of(request.output().dtype) == 2;
-    check_cudnn(api_.set_math(made, narrow         ? cudnn_matrix_units
-                                    : request.tf32 ? cudnn_default_math
-                                                   : cudnn_fma_only),
+    check_cudnn(api_.set_math(made, narrow                                 ? cudnn_matrix_units
+                                    : request.compute == ComputeType::tf32 ? cudnn_default_math
+                                                                           : cudnn_fma_only),
                 "choose an arithmetic");
     return description;
   }
@@ -184,7 +184,7 @@ class Cudnn final : public gpu::KernelLibrary {
 
   std::vector<gpu::LibraryKernel> kernels(const KernelRequest& request) override {
     const bool computes =
-        request.tf32 ? tf32_ && request.output().dtype == DType::f32 : request.computes_as_implied();
+        request.compute == ComputeType::by_dtypes || (tf32_ && request.output().dtype == DType::f32);
     if (!computes || type_of(request.output().dtype) < 0) return {};
     const auto conv = gpu::library_conv(request);
     if (!conv) return {};

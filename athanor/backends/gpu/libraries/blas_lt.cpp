@@ -45,7 +45,7 @@ class LtProduct {
         product_(product),
         f64_(request.output().dtype == DType::f64),
         type_(data_type_number(request.output().dtype)),
-        what_(describe(request.tf32)),
+        what_(describe(request.compute == ComputeType::tf32)),
         a_(layout(product.a)),
         b_(layout(product.b)),
         c_(layout(product.c)) {
@@ -183,8 +183,7 @@ class BlasLt final : public KernelLibrary {
   std::vector<LibraryKernel> kernels(const KernelRequest& request) override {
     const auto epilogue = epilogue_of(request);
     const bool computes =
-        request.tf32 ? tf32_ && request.output().dtype == DType::f32 && request.compute_type() == DType::f32
-                     : request.computes_as_implied();
+        request.compute == ComputeType::by_dtypes || (tf32_ && request.output().dtype == DType::f32);
     if (!epilogue || !computes || data_type_number(request.output().dtype) < 0) return {};
     const auto product = blas_product(request);
     if (!product) return {};

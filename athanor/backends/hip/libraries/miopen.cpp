@@ -164,7 +164,7 @@ class Miopen final : public gpu::KernelLibrary {
 
   std::vector<gpu::LibraryKernel> kernels(const KernelRequest& request) override {
     const DType dtype = request.output().dtype;
-    if (!request.computes_as_implied() || miopen_type(dtype) < 0) return {};
+    if (request.compute != ComputeType::by_dtypes || miopen_type(dtype) < 0) return {};
     const auto conv = gpu::library_conv(request);
     if (!conv) return {};
     std::shared_ptr<const Convolution> made;

@@ -52,7 +52,8 @@ class Rocblas final : public gpu::KernelLibrary {
 
   std::vector<gpu::LibraryKernel> kernels(const KernelRequest& request) override {
     const DType dtype = request.output().dtype;
-    if (rocblas_type(dtype) < 0 || !request.computes_as_implied() || request.has_epilogue()) return {};
+    if (rocblas_type(dtype) < 0 || request.compute != ComputeType::by_dtypes || request.has_epilogue())
+      return {};
     const auto product = gpu::blas_product(request);
     if (!product) return {};
     size_t workspace = 0;

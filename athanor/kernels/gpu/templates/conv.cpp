@@ -180,7 +180,7 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
     for (const GemmProblem& part : without_taps)
       std::ranges::move(traits.grain->points->plain_conv(part, traits).launches,
                         std::back_inserter(candidate.launches));
-  if (request.tf32 || has_further_results(request)) {
+  if (request.compute == ComputeType::tf32 || has_further_results(request)) {
     result = std::move(tiled);
   } else {
     add_tiled(result, std::move(tiled), tiles_lead(p.dtype, traits));
@@ -323,7 +323,7 @@ static std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request,
 
 static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.inputs[0].shape, request.output().shape, request.attrs);
-  if (request.tf32) return tile_candidates(request, conv, traits);
+  if (request.compute == ComputeType::tf32) return tile_candidates(request, conv, traits);
   const GemmProblem gathered = weight_problem(request, conv);
   auto result = candidates({gathered}, traits);
   add_tiled(result, tile_candidates(request, conv, traits), tiles_lead(request.output().dtype, traits));

@@ -39,7 +39,7 @@ bool is_large(int64_t elements) { return elements >= INT32_MAX / 4; }
 TileProblem empty_product(const KernelRequest& request) {
   TileProblem p;
   p.input = p.output = request.output().dtype;
-  p.tf32 = request.tf32;
+  p.tf32 = request.compute == ComputeType::tf32;
   p.c.memory.buffer = static_cast<int>(request.inputs.size());
   p.scratch_buffer = request.scratch_buffer();
   return p;

@@ -54,7 +54,8 @@ static GpuCandidate any_gemm_candidate(GemmProblem p, const GpuTraits& traits) {
 static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits) {
   GemmProblem p(request);
   if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
-  if (request.tf32 && (p.dtype != DType::f32 || p.k == 0)) return {};
+  const bool tf32 = request.compute == ComputeType::tf32;
+  if (tf32 && (p.dtype != DType::f32 || p.k == 0)) return {};
   const bool further = has_further_results(request);
   if (further && !p.epilogue.fits()) return {};
   if (request.prologue && !p.prologue) return {};
@@ -65,12 +66,12 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
   std::vector<GpuCandidate> candidates;
   if ((p.dtype == DType::f32 || half_floats) && p.k > 0) {
     TileProblem tiled(p);
-    tiled.tf32 = request.tf32;
+    tiled.tf32 = tf32;
     std::vector<GpuCandidate> by_tiles;
     for (const TilePoint& point : tile_points(tiled, traits))
       if (point.splits == 1 || fits(tiled, point, traits))
         by_tiles.push_back(tile_candidate({tiled}, {point}, traits));
-    if (request.tf32 || further || request.prologue) return by_tiles;
+    if (tf32 || further || request.prologue) return by_tiles;
     const bool skinny = std::min(p.m, p.n) < 8;
     if (skinny) add_dots(candidates, p, traits);
     const auto add = [&](const GemmProblem& problem) {
