@@ -12,6 +12,7 @@ namespace {
 
 thread_local bool has_context = false;  // whether the device is current in the thread
 int events = 0, recording = 0;          // events that exist; how recording the next one ends
+int query = 0;                          // how asking whether one has passed ends
 
 int make_event(void** event, unsigned) { return *event = &++events, 0; }
 int end_event(void*) { return has_context ? --events, 0 : 201; }
@@ -30,6 +31,7 @@ gpu::StreamApi made_up() {
   api.event_destroy = end_event;
   api.event_record = [](void*, void*) { return recording; };
   api.event_synchronize = [](void*) { return 0; };
+  api.event_query = [](void*) { return query; };
   api.architecture = [](const gpu::StreamApi&, int) { return std::string("sm_86"); };
   return api;
 }
@@ -88,6 +90,17 @@ TEST_F(StreamDriverTest, GivesMarksBackInAnyThread) {
   const gpu::Mark mark = driver.mark(nullptr, false);
   std::thread([&] { driver.release(mark); }).join();
   EXPECT_EQ(events, before);
+}
+
+// Work that follows without waiting would read what is not there yet.
+TEST_F(StreamDriverTest, AMarkHasNotPassedIfAskingFails) {
+  const gpu::Mark mark = driver.mark(nullptr, false);
+  for (const auto& [code, passed] : {std::pair(0, true), std::pair(600, false), std::pair(719, false)}) {
+    query = code;
+    EXPECT_EQ(driver.passed(mark), passed) << code;
+  }
+  query = 0;
+  driver.release(mark);
 }
 
 // An error of memory or of a link comes with whichever call is next, as a kernel's does.

@@ -124,6 +124,7 @@ class Driver {
   virtual Mark mark(Stream stream, bool timed) = 0;
   /// Makes later commands of the stream wait for the mark, which may be of another stream.
   virtual void wait(Stream stream, Mark mark) = 0;
+  /// False if that is not known: an error is for await() to report.
   virtual bool passed(Mark mark) = 0;
   /// Waits on the host.
   virtual void await(Mark mark) = 0;

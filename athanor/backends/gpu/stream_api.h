@@ -24,7 +24,7 @@ struct StreamApi {
 
   GpuTarget target;
   StreamAttributes attributes;
-  int out_of_memory = 2, not_ready = 600;  // codes, the same in both
+  int out_of_memory = 2;  // a code, the same in both
 
   int (*init)(unsigned) = nullptr;
   int (*driver_version)(int*) = nullptr;

@@ -245,7 +245,7 @@ void StreamDriver::wait(Stream stream, Mark mark) {
 
 bool StreamDriver::passed(Mark mark) {
   enter();
-  return api_.event_query(mark) != api_.not_ready;  // the next wait reports other errors
+  return api_.event_query(mark) == 0;  // the next wait reports errors
 }
 
 void StreamDriver::await(Mark mark) {

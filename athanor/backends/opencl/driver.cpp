@@ -194,8 +194,8 @@ void OpenClDriver::wait(Stream stream, Mark mark) {
 bool OpenClDriver::passed(Mark mark) {
   cl_int status = CL_QUEUED;
   return api().GetEventInfo(event_of(mark), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
-                            nullptr) != CL_SUCCESS ||
-         status <= CL_COMPLETE;  // negative: it failed
+                            nullptr) == CL_SUCCESS &&
+         status == CL_COMPLETE;  // the next wait reports errors
 }
 
 void OpenClDriver::await(Mark mark) {
