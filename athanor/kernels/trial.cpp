@@ -238,7 +238,8 @@ TrialResults host_result(const KernelRequest& asked) {
   const Device host{};
   Backend& backend = backend_of(host);
   KernelRequest request = asked;
-  if (asked.op->prim == Prim::none && !backend.takes_strides(*asked.op))
+  const bool in_order = asked.op->prim == Prim::none && !backend.takes_strides(*asked.op);
+  if (in_order)
     for (auto* list : {&request.inputs, &request.outputs})
       for (OperandDesc& operand : *list)
         if (operand.layout.block == 0) operand = row_major(operand);
@@ -257,7 +258,8 @@ TrialResults host_result(const KernelRequest& asked) {
   for (size_t o = 0; o < results.size(); ++o) {
     const OperandDesc& output = asked.outputs[o];
     HostArray ordered = std::move(results[o]);
-    if (output.layout.block == 0 && !output.dense()) {  // in the order of memory that was asked for
+    // In the order of memory that was asked for.
+    if (in_order && output.layout.block == 0 && !output.dense()) {
       const HostArray one = ordered;
       const size_t size = size_of(output.dtype);
       for (int64_t i = 0; i < output.shape.size(); ++i)

@@ -66,7 +66,10 @@ TEST(CpuGroupedMatmul, AnyNumberOfThreads) {
     SCOPED_TRACE(threads);
     for (const int64_t rows : {1, 40, 1000})
       for (const int64_t columns : {1, 33, 260}) {
-        const auto part = [&](int64_t i) { return static_cast<double>(rows * i / 8); };
+        const auto part = [&](int64_t i) {
+          const int64_t row = rows * i / 8;
+          return static_cast<double>(row);
+        };
         check_groups(DType::f32, rows, 30, columns, {part(0), part(1), part(7), part(7)}, false);
       }
     check_groups(DType::f32, 64, 500, 8, {64}, false);

@@ -1,5 +1,5 @@
-// Attention on GPUs reads its matrices where they are, writes results in the order in which they are read,
-// and computes the log-sum-exp in the same kernel.
+// Attention reads its matrices where they are, writes results in the order in which they are read, computes
+// the log-sum-exp in the same kernel, and stores no scores.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "athanor/backends/gpu/backend.h"
+#include "athanor/base/threads.h"
 #include "athanor/compile/plan.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
@@ -88,6 +89,21 @@ TEST_P(AttentionInMemory, GivesTheSameValues) {
       for (size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k], allowed * largest) << i << " " << k;
     }
   }
+}
+
+TEST(AttentionOnTheHost, StoresNoScoresAndCopiesNothing) {
+  set_cpu_threads(2);
+  const int64_t rows = 600, heads = 6, features = 8;
+  const auto plan = plan_for(heads_of({}, DType::f32, rows, heads, features));
+  set_cpu_threads(0);
+  const int64_t scores = 2 * heads * rows * rows * static_cast<int64_t>(sizeof(float));
+  EXPECT_LT(plan->planned_memory_bytes(), scores / 4) << explain(*plan);
+  size_t steps = 0;
+  for (const PlanStep& step : plan->steps) {
+    EXPECT_EQ(std::ranges::count(step.ops, "copy"), 0) << explain(*plan);
+    steps += step.ops.front().find("attention") != std::string::npos;
+  }
+  EXPECT_EQ(steps, 2U) << explain(*plan);  // forward with the log-sum-exp; all gradients
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, AttentionInMemory, ::testing::Values(DType::f32, DType::f16),

@@ -61,6 +61,16 @@ bool CpuBackend::takes_epilogue(int, const KernelRequest& request) {
   return !gradient && simple_epilogue(request).has_value();
 }
 
+bool CpuBackend::takes_strides(const Op& op) const {
+  return std::ranges::any_of(cpu::kernels_of(op), &cpu::OpKernels::strided);
+}
+
+bool CpuBackend::computes_together(int, const KernelRequest& request) {
+  return std::ranges::any_of(cpu::kernels_of(*request.op), [&](const cpu::OpKernels& kernels) {
+    return kernels.together != nullptr && kernels.together(request);
+  });
+}
+
 std::vector<Layout> CpuBackend::preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                                   const TensorType& output, const Attrs& attrs) {
   for (const cpu::OpKernels& kernels : cpu::kernels_of(op))

@@ -18,6 +18,8 @@ class CpuBackend final : public Backend {
   bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                   const Attrs& attrs) override;
   bool takes_epilogue(int device, const KernelRequest& request) override;
+  bool takes_strides(const Op& op) const override;
+  bool computes_together(int device, const KernelRequest& request) override;
   std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                         const TensorType& output, const Attrs& attrs) override;
   std::string slow_in(int device, DType dtype) const override;

@@ -24,6 +24,10 @@ struct OpKernels {
                                  const Attrs& attrs) = nullptr;
   /// Whether the processor multiplies numbers of this type without conversion to f32; nullptr: f32 only.
   bool (*multiplies)(DType dtype) = nullptr;
+  /// See Backend::takes_strides.
+  bool strided = false;
+  /// See Backend::computes_together; nullptr: they compute one op each.
+  bool (*together)(const KernelRequest& request) = nullptr;
 };
 
 /// Call this when the program starts, as for the declaration of ops. Throws Error(internal) if an op already
