@@ -64,6 +64,15 @@ void transpose4(const T* from, int64_t stride, float* to, int64_t width) {
   for (int64_t p = 0; p < 4; ++p) std::memcpy(to + p * width, &rows[p], sizeof(Four));
 }
 
+// The same for 2 vectors.
+template <class T>
+void transpose2(const T* from, int64_t stride, float* to, int64_t width) {
+  const Four a = load4(from), b = load4(from + stride);
+  const Four rows[] = {__builtin_shufflevector(a, b, 0, 4, 1, 5), __builtin_shufflevector(a, b, 2, 6, 3, 7)};
+  for (int64_t p = 0; p < 4; ++p)
+    std::memcpy(to + p * width, reinterpret_cast<const float*>(rows) + 2 * p, 2 * sizeof(float));
+}
+
 // Packs vectors that are contiguous along their depth, one panel after the other.
 template <class T, class Width>
 void along_depth(const Vectors<T>& v, int64_t panels, Width width, float* to) {
@@ -73,6 +82,7 @@ void along_depth(const Vectors<T>& v, int64_t panels, Width width, float* to) {
     for (; p + 4 <= v.depth; p += 4, from += 4, to += 4 * width) {
       int64_t i = 0;
       for (; i + 4 <= width; i += 4) transpose4(from + i * v.stride, v.stride, to + i, width);
+      for (; i + 2 <= width; i += 2) transpose2(from + i * v.stride, v.stride, to + i, width);
       for (; i < width; ++i)
         for (int64_t q = 0; q < 4; ++q) to[q * width + i] = load(from[i * v.stride + q]);
     }
