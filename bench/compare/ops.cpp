@@ -286,7 +286,7 @@ int main(int argc, char** argv) {
   bool list = false, steps = false;
   std::string architecture;
   CLI::App app("Times single ops, forward and backward.");
-  app.add_option("--ops", ops, "Which (default: all)");
+  app.add_option("--ops", ops, "Which (default: all)")->check(CLI::IsMember(problems()));
   app.add_option("--device", where, "cpu, opencl:0, ...");
   app.add_option("--threads", threads, "CPU threads");
   app.add_option("--seconds", budget, "For each measurement");
