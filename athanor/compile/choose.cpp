@@ -53,8 +53,9 @@ class KernelChooser {
         plan_.steps[s].measured = decision.choice.measured;
         plan_.steps[s].left_out = left_out_of(decision, plan_.steps[s]);
       }
-    for (PlanStep& step : plan_.steps)
-      if (step.off_device) step.why += "; on the host, as ATHANOR_HOST_OPS allows";
+    for (const size_t s : fresh_)
+      if (PlanStep& step = plan_.steps[s]; step.off_device)
+        step.why += "; on the host, as ATHANOR_HOST_OPS allows";
     if (options_.enabled(Pass::libraries)) name_libraries();
   }
 

@@ -229,7 +229,7 @@ std::string kernels_of(const Plan& plan) {
   std::vector<std::string> parts;
   for (const Device device : plan.devices) {
     const auto kernels = std::ranges::count_if(plan.steps, [&](const PlanStep& step) {
-      return step.kind != PlanStep::Kind::copy && result_of(plan, step).type.device == device;
+      return step.kind != PlanStep::Kind::copy && step.device == device;
     });
     parts.push_back(fmt::format("{} kernels on {}", kernels, to_string(device)));
   }
@@ -288,14 +288,21 @@ static std::string libraries_of(const Plan& plan) {
   return plan.libraries.empty() ? "" : fmt::format("Libraries: {}.\n", fmt::join(plan.libraries, "; "));
 }
 
+// "0 off it", "2 on the host for another device"
+static std::string off_device_of(const Plan& plan) {
+  if (const int moved = plan.kernels_off_device(); moved > 0)
+    return fmt::format("{} on the host for another device", moved);
+  return plan.devices.size() > 1 ? "0 off them" : "0 off it";
+}
+
 std::string explain(const Plan& plan, size_t columns) {
   columns = std::max(columns, least_columns);
   std::string text = steps_table(plan);
   if (columns_of(text) > columns) text = steps_in(plan, columns);
   const std::string totals = fmt::format(
-      "\n{}, {} off {}; {}FLOP and {}B moved at least.\n"
+      "\n{}, {}; {}FLOP and {}B moved at least.\n"
       "Memory: {} planned{}, of which {} are temporaries and scratch (buffers \"@\", shared over time).\n",
-      kernels_of(plan), plan.kernels_off_device(), plan.devices.size() > 1 ? "them" : "it",
+      kernels_of(plan), off_device_of(plan),
       count(static_cast<double>(plan.flops())) + (plan.flops() < 1000 ? " " : ""),
       count(static_cast<double>(plan.bytes())) + (plan.bytes() < 1000 ? " " : ""),
       format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())), memory_by_device(plan),

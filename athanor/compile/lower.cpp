@@ -66,7 +66,11 @@ class Lowering {
     moved.after = after_;
     moved.type.device = Device{};
     moved.off_device = true;
-    for (const int input : inputs) moved.inputs.push_back(copy_to(Device{}, input, node));
+    for (const int input : inputs) {
+      const GraphNode& given = result_[input];
+      const bool there = given.op->prim == Prim::to && result_[given.inputs[0]].off_device;
+      moved.inputs.push_back(there ? given.inputs[0] : copy_to(Device{}, input, node));
+    }
     return copy_to(node.type.device, result_.add(std::move(moved)), node);
   }
 

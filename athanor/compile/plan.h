@@ -74,7 +74,7 @@ struct PlanStep {
   std::vector<std::string> parts;        // parts of the model that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and the least memory that is read and written
   int updated = 0;          // for several loops that each update tensors in place: how many tensors
-  bool off_device = false;  // the host computes it, because the value's device cannot
+  bool off_device = false;  // the host computes it, because the op's device cannot
   bool again = false;       // computes what an earlier step has computed (recompute)
   // Filled in when kernels are chosen:
   Candidate kernel;

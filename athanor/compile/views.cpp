@@ -189,13 +189,16 @@ class Copies {
     return orders;
   }
 
-  /// `id`, or a copy if the elements of its rows are not adjacent in memory.
+  /// `id`, or a copy if the elements of its rows are not adjacent in memory. All ops get the same copy.
   int in_rows(int id) {
     const View& view = views_[static_cast<size_t>(id)];
     const Shape& shape = result_[id].type.shape;
     const bool rows = view.kind == View::Kind::memory && result_[view.base].layout.block == 0 &&
                       (shape.rank() == 0 || shape[-1] == 1 || view.strides.back() == 1);
-    return rows ? id : dense(id);
+    if (rows) return id;
+    const auto [copied, fresh] = copied_rows_.emplace(id, -1);
+    if (fresh) copied->second = dense(id);
+    return copied->second;
   }
 
   /// The inputs, copied where necessary. Kernels of primitives accept any strides. Kernels of whole ops need
@@ -252,6 +255,7 @@ class Copies {
   std::vector<View> views_;
   std::vector<int> renamed_;
   std::map<std::vector<int>, std::vector<int>> copied_;
+  std::map<int, int> copied_rows_;
 };
 
 }  // namespace

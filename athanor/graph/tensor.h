@@ -64,7 +64,8 @@ class Tensor {
   Device device(Line line = Line::current()) const { return known("device", line).type.device; }
   const TensorType& type(Line line = Line::current()) const { return known("type", line).type; }
 
-  /// Whether reading the value would neither compute nor wait.
+  /// Whether reading the value would neither compute nor wait. False too if the device has failed, which
+  /// reading it reports: do not wait for it in a loop.
   bool ready(Line line = Line::current()) const;
   /// Computes the value now, together with everything pending. Devices other than the host may still be
   /// computing when this returns; reading the value waits for them.

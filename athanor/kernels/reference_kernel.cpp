@@ -7,6 +7,7 @@
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/graph/op.h"
+#include "athanor/kernels/host_trace.h"
 
 namespace athanor {
 namespace {
@@ -16,8 +17,8 @@ class ReferenceKernel final : public Kernel {
   explicit ReferenceKernel(const KernelRequest& request)
       : op_(*request.op), attrs_(request.attrs), inputs_(request.inputs), output_(request.output()) {}
 
-  void enqueue(Queue& /*queue*/, std::span<const Binding> buffers,
-               const CommandSite* /*site*/) const override {
+  void enqueue(Queue& /*queue*/, std::span<const Binding> buffers, const CommandSite* site) const override {
+    const HostTrace traced(site);
     std::vector<RefArray> arrays;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       HostArray host(inputs_[i].dtype, inputs_[i].shape);

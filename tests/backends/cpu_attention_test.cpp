@@ -147,6 +147,7 @@ class CpuAttention : public ::testing::TestWithParam<DType> {
     const std::vector<TestOperand> inputs = some({0, 1, 2, 3, 4, 5});
     expect_references({q, k, v}, inputs, {dq, dk, dv}, c, tolerance);
     expect_references({k, v}, inputs, {dk, dv}, c, tolerance);
+    expect_references({q, k}, inputs, {dq, dk}, c, tolerance);
     expect_references({q}, inputs, {dq}, c, tolerance);
     expect_references({k}, inputs, {dk}, c, tolerance);
     expect_references({v}, inputs, {dv}, c, tolerance);
@@ -168,7 +169,33 @@ TEST_P(CpuAttention, CausalAndMasked) {
   check({{2, 2}, 131, 131, 5, 6, true});
   check({{2}, 70, 150, 5, 4, true});
   check({{}, 33, 117, 6, 6, false, true});
-  check({{2}, 40, 40, 8, 8, true, false, -0.3});  // hidden keys stay hidden if the scale is negative
+  check({{2}, 5, 150, 4, 4, true, true});
+  for (const double scale : {-0.3, 0.0, 1e-60}) check({{2}, 40, 40, 8, 8, true, false, scale});
+}
+
+TEST_P(CpuAttention, MasksOfHiddenKeysAreNotLookedAt) {
+  const AttentionCase c{{2}, 40, 40, 4, 4, true, true};
+  std::vector<TestOperand> all = operands(GetParam(), c);
+  for (int64_t i = 0; i < 2 * 40 * 40; ++i)
+    if (i % 40 > i / 40 % 40)
+      all[6].values[static_cast<size_t>(i)] = std::numeric_limits<double>::quiet_NaN();
+  all[6] = make_value(GetParam(), all[6].desc.shape, all[6].values);
+  const OperandDesc out = dense_operand(GetParam(), {2, 40, 4});
+  expect_references({"scaled_dot_product_attention"}, {all[0], all[1], all[2], all[6]}, {out}, c,
+                    32 * tolerance_of(GetParam()));
+  expect_references({"attention_grad_q", "attention_grad_k", "attention_grad_v"}, all, {out, out, out}, c,
+                    32 * tolerance_of(GetParam()));
+}
+
+// The first block of keys is hidden from all queries.
+TEST_P(CpuAttention, AHiddenBlock) {
+  const AttentionCase c{{}, 9, 250, 4, 4, false, true};
+  std::vector<TestOperand> all = operands(GetParam(), c);
+  for (int64_t i = 0; i < 9 * 250; ++i)
+    if (i % 250 < 200) all[6].values[static_cast<size_t>(i)] = -std::numeric_limits<double>::infinity();
+  all[6] = make_value(GetParam(), all[6].desc.shape, all[6].values);
+  expect_references({"scaled_dot_product_attention"}, {all[0], all[1], all[2], all[6]},
+                    {dense_operand(GetParam(), {9, 4})}, c, 32 * tolerance_of(GetParam()));
 }
 
 // The first queries see no key. Their results are NaN, as those of the softmax are.

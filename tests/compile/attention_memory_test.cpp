@@ -106,6 +106,22 @@ TEST(AttentionOnTheHost, StoresNoScoresAndCopiesNothing) {
   EXPECT_EQ(steps, 2U) << explain(*plan);  // forward with the log-sum-exp; all gradients
 }
 
+// q's features are not adjacent in memory, so it is copied: once for all kernels.
+TEST(AttentionOnTheHost, CopiesAnInputOnce) {
+  Tensor q = wave({2, 8, 40}, 0.7, {}, DType::f32).requires_grad();
+  const Tensor k = wave({2, 40, 8}, 0.3, {}, DType::f32);
+  const Tensor y = scaled_dot_product_attention(transpose(q, 1, 2), k, k);
+  sum(y * y).backward();
+  const auto plan = plan_for({y, q.grad()});
+  int64_t copies = 0, steps = 0;
+  for (const PlanStep& step : plan->steps) {
+    copies += step.request ? 0 : std::ranges::count(step.ops, "copy");
+    steps += step.ops.front().find("attention") != std::string::npos;
+  }
+  EXPECT_EQ(steps, 2) << explain(*plan);
+  EXPECT_LE(copies, 2) << "q, and its gradient: " << explain(*plan);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, AttentionInMemory, ::testing::Values(DType::f32, DType::f16),
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 

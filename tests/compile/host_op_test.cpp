@@ -5,6 +5,7 @@
 #include "athanor/base/error.h"
 #include "athanor/compile/options.h"
 #include "athanor/compile/plan.h"
+#include "athanor/kernels/trace.h"
 #include "athanor/ops/define.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
@@ -62,7 +63,26 @@ TEST_F(HostOps, RunWhereTheyAreAllowedAndShowInThePlan) {
     ASSERT_NE(step, plan->steps.end()) << explain(*plan);
     EXPECT_EQ(step->device, Device{});
     EXPECT_EQ(step->kernel.name, "reference, float64");
-    EXPECT_EQ(step->why.ends_with("as ATHANOR_HOST_OPS allows"), moved) << step->why;
+    EXPECT_EQ(step->why, moved ? "there is no other kernel; on the host, as ATHANOR_HOST_OPS allows"
+                               : "there is no other kernel");
+    EXPECT_EQ(explain(*plan).find("1 on the host for another device") != std::string::npos, moved);
+  }
+}
+
+TEST_F(HostOps, ShowInATrace) {
+  compile_options().host_ops = {"riddle"};
+  const Trace trace;
+  call("riddle", {ramp(list_devices().back().device)}).eval();
+  EXPECT_NE(trace.json().find("riddle"), std::string::npos) << trace.json();
+}
+
+// Nothing else reads the value between them, so it need not be on the device.
+TEST_F(HostOps, FollowOneAnother) {
+  compile_options().host_ops = {"riddle"};
+  for (const DeviceInfo& info : list_devices()) {
+    const Tensor y = call("riddle", {call("riddle", {ramp(info.device)})});
+    EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{4, 11, 18, 25, 32, 39})) << to_string(info.device);
+    EXPECT_EQ(last_plan()->copies(), info.device == Device{} ? 0 : 2) << explain(*last_plan());
   }
 }
 

@@ -20,7 +20,7 @@ Gradients attention_gradients(Device device) {
   manual_seed(11);
   std::vector<Tensor> qkv;
   for (int i = 0; i < 3; ++i) {
-    qkv.push_back(uniform({2, 3, 20, 8}, -1, 1).eval().to(device).eval());
+    qkv.push_back(uniform({2, 3, 40, 8}, -1, 1).eval().to(device).eval());
     qkv.back().requires_grad();
   }
   const Tensor y = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, {.causal = true});

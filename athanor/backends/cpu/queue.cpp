@@ -6,7 +6,7 @@
 
 #include "athanor/backends/cpu/function_kernel.h"
 #include "athanor/base/clock.h"
-#include "athanor/kernels/trace.h"
+#include "athanor/kernels/host_trace.h"
 
 namespace athanor::cpu {
 namespace {
@@ -29,11 +29,8 @@ void CpuKernel::enqueue(Queue&, std::span<const Binding> buffers, const CommandS
     addresses = many.data();
   }
   for (size_t i = 0; i < buffers.size(); ++i) addresses[i] = address_of(buffers[i]);
-  Trace* const trace = Trace::active();
-  const double began = trace != nullptr ? trace_clock() : 0;
+  const HostTrace traced(site);
   run({addresses, buffers.size()});
-  if (trace != nullptr && site != nullptr)
-    trace->add({"cpu kernels", site->label(), began, trace_clock() - began});
 }
 
 void CpuQueue::copy(Binding to, Binding from, size_t bytes) {

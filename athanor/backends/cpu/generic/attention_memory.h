@@ -56,6 +56,13 @@ class HeadOperand {
   bool there_ = false;
 };
 
+/// What a request needs memory for.
+struct AttentionNeeds {
+  bool gradient;  // any
+  bool values;    // products with v or g: the result, or v's gradient
+  bool along;     // q's gradient beside k's or v's
+};
+
 /// A thread's memory. With `base` nullptr it only counts bytes().
 template <class A>
 class AttentionMemory {
@@ -63,23 +70,27 @@ class AttentionMemory {
   /// Rows of scores that are computed at a time: a multiple of every micro kernel's rows.
   static constexpr int64_t block = 96;
 
-  AttentionMemory(const AttentionProblem& p, const MicroKernel<A>& micro, bool gradient, std::byte* base)
+  AttentionMemory(const AttentionProblem& p, const MicroKernel<A>& micro, const AttentionNeeds& needs,
+                  std::byte* base)
       : base_(base) {
     const int64_t columns = micro.columns, longest = std::max(p.queries, p.keys);
     const auto up = [](int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; };
     for (A** of : {&scores, &mask}) *of = take(block * columns);
     own_d = take(p.d * columns);
     rows_d = take(up(longest, micro.rows) * p.d);
-    deep_e = take(up(p.e, micro.rows) * longest);
-    sums_e = take(up(p.e, micro.rows) * columns);
     for (A** of : {&numbers_1, &numbers_2, &factors}) *of = take(up(longest, columns));
-    if (!gradient) return;
+    if (needs.values) {
+      deep_e = take(up(p.e, micro.rows) * longest);
+      sums_e = take(up(p.e, micro.rows) * columns);
+    }
+    if (!needs.gradient) return;
     score_grads = take(block * columns);
-    turned = take(block * columns);
     own_e = take(p.e * columns);
     rows_e = take(up(longest, micro.rows) * p.e);
     deep_d = take(up(p.d, micro.rows) * longest);
     sums_d = take(up(p.d, micro.rows) * columns);
+    if (!needs.along) return;
+    turned = take(block * columns);
     keys_d = take(up(p.d, columns) * p.keys);
     query_grads = take(up(p.queries, micro.rows) * up(p.d, columns));
   }
@@ -87,9 +98,11 @@ class AttentionMemory {
 
   // _d and _e: of matrices with d or e features. own: a panel of columns; rows: other rows, as they meet own
   // columns in scores; deep: the same rows, along which products with scores are summed, into `sums`.
-  A *scores, *mask, *own_d, *rows_d, *deep_e, *sums_e;
-  A *numbers_1, *numbers_2, *factors;  // largest and sums, or lse and delta
-  A *score_grads, *turned, *own_e, *rows_e, *deep_d, *sums_d, *keys_d, *query_grads;
+  A *scores = nullptr, *mask = nullptr, *own_d = nullptr, *rows_d = nullptr, *deep_e = nullptr,
+    *sums_e = nullptr;
+  A *numbers_1 = nullptr, *numbers_2 = nullptr, *factors = nullptr;  // largest and sums, or lse and delta
+  A *score_grads = nullptr, *turned = nullptr, *own_e = nullptr, *rows_e = nullptr, *deep_d = nullptr,
+    *sums_d = nullptr, *keys_d = nullptr, *query_grads = nullptr;
 
  private:
   A* take(int64_t count) {

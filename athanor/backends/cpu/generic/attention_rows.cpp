@@ -4,9 +4,10 @@
 #include <cmath>
 #include <limits>
 
+// The targets of gemm_micro.cpp: blocks are as wide as its tiles.
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4)  // the baseline, AVX2 and AVX-512 are worth their compile time
+  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "athanor/backends/cpu/generic/attention_rows.cpp"
@@ -21,7 +22,6 @@ namespace athanor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 namespace math = athanor::loops::HWY_NAMESPACE;
-// A tile is two vectors wide where micro kernels have this target too; else a whole number of vectors.
 using Lanes = hn::ScalableTag<float>;
 using Vector = hn::Vec<Lanes>;
 
