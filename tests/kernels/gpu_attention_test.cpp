@@ -3,22 +3,10 @@
 
 #include "athanor/kernels/gpu/gpu_access.h"
 #include "gpu_kernels.h"
+#include "tests/support/attention_case.h"
 
 namespace athanor::testing {
 namespace {
-
-struct AttentionCase {
-  Shape leading;
-  int64_t queries, keys, d, e;
-  bool causal = false, masked = false;
-};
-
-Shape with(Shape leading, int64_t a, int64_t b = -1) {
-  Ints dims = leading.to_ints();
-  dims.push_back(a);
-  if (b >= 0) dims.push_back(b);
-  return Shape(dims);
-}
 
 constexpr const char* all_gradients[] = {"attention_grad_q", "attention_grad_k", "attention_grad_v"};
 
@@ -35,7 +23,7 @@ struct Gradients {
     inputs = {view(dtype, q, 1), view(dtype, k, 2),   view(dtype, v, 3),
               view(dtype, y, 4), view(wide, rows, 5), view(wide, rows, 6)};
     if (c.masked) inputs.push_back(view(dtype, with(c.leading, c.queries, c.keys), 9));
-    request.attrs = {{"causal", c.causal}, {"scale", 0.3}};
+    request.attrs = {{"causal", c.causal}, {"scale", c.scale}};
     for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
     for (const char* name : names) {
       ops.push_back(&find_op(name));
@@ -98,7 +86,7 @@ int64_t check_together(std::span<const char* const> names, DType dtype, const At
 }
 
 void check(DType dtype, const AttentionCase& c, double tolerance) {
-  const Attrs attrs = {{"causal", c.causal}, {"scale", 0.3}};
+  const Attrs attrs = {{"causal", c.causal}, {"scale", c.scale}};
   const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
   const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
               v = with(c.leading, c.keys, c.e), y = with(c.leading, c.queries, c.e),

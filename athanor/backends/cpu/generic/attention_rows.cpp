@@ -4,11 +4,7 @@
 #include <cmath>
 #include <limits>
 
-// The targets of gemm_micro.cpp: blocks are as wide as its tiles.
-#ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#endif
+#include "athanor/backends/cpu/generic/product_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "athanor/backends/cpu/generic/attention_rows.cpp"
 #include <hwy/foreach_target.h>

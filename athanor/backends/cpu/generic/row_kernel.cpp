@@ -3,12 +3,7 @@
 #include <array>
 #include <utility>
 
-// Of x86's older instruction sets, only the baseline is worth its compile time. Sizeless vectors cannot be
-// elements of arrays.
-#ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#endif
+#include "athanor/backends/cpu/generic/product_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "athanor/backends/cpu/generic/row_kernel.cpp"
 #include <hwy/foreach_target.h>
