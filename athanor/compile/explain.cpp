@@ -88,6 +88,7 @@ std::string places_of(const Plan& plan, const PlanStep& step) {
 }
 
 std::string layout_of(const PlanValue& value) {
+  if (value.row_pitch > 0) return fmt::format("rows {} apart", value.row_pitch);
   return value.type.shape.rank() == 4 ? to_string(value.layout) : "";
 }
 
@@ -322,9 +323,10 @@ nlohmann::json to_json(const Plan& plan) {
            {"layout", to_string(value.layout)},
            {"kind", kinds[static_cast<int>(value.kind)]},
            {"device", to_string(value.type.device)},
-           {"bytes", value.type.bytes()},
+           {"bytes", value.bytes()},
            {"first_step", value.first_step},
            {"last_step", value.last_step}};
+    if (value.row_pitch > 0) v["row_pitch"] = value.row_pitch;
     if (value.binding >= 0) v["binding"] = value.binding;
     if (value.in_place_of >= 0) v["in_place_of"] = value.in_place_of;
     if (value.offset >= 0) v["offset"] = value.offset;

@@ -141,7 +141,7 @@ class LoopJoiner {
     std::vector<int64_t> change(steps + 1, 0);
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       if (plan_.values[v].kind != PlanValue::Kind::temporary || first[v] < 0) continue;
-      const auto bytes = static_cast<int64_t>(plan_.values[v].type.bytes());
+      const int64_t bytes = plan_.values[v].bytes();
       change[static_cast<size_t>(first[v])] += bytes;
       change[static_cast<size_t>(std::max(first[v], last[v])) + 1] -= bytes;
     }
@@ -161,7 +161,7 @@ class LoopJoiner {
       if (position_[static_cast<size_t>(s)] < at || position_[static_cast<size_t>(s)] == s) continue;
       int64_t kept = 0;
       for (int v : step(s).reads)
-        if (value(v).kind == PlanValue::Kind::temporary) kept += static_cast<int64_t>(value(v).type.bytes());
+        if (value(v).kind == PlanValue::Kind::temporary) kept += value(v).bytes();
       if (kept > most) most = kept, found = s;
     }
     return found;

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t alignment = 64;
 int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 int64_t size_of_value(const PlanValue& value) {
-  return aligned(std::max<int64_t>(1, static_cast<int64_t>(value.type.bytes())));
+  return aligned(std::max<int64_t>(1, value.bytes()));
 }
 
 class MemoryPlanner {
@@ -167,7 +167,7 @@ class MemoryPlanner {
         if (!is_temporary(out)) continue;
         for (int in : step(s).reads) {
           if (!is_temporary(in) || value(in).last_step != s || taken.contains(in)) continue;
-          if (value(in).type.bytes() != value(out).type.bytes() || !walks_alike(step(s), walks, in, out))
+          if (value(in).bytes() != value(out).bytes() || !walks_alike(step(s), walks, in, out))
             continue;
           value(out).in_place_of = in;
           taken.insert(in);

@@ -78,6 +78,11 @@ std::string Plan::why_not_replayed() const {
              : "no two of its launches follow one another on a device";
 }
 
+int64_t PlanValue::bytes() const {
+  const auto dense = static_cast<int64_t>(type.bytes());
+  return row_pitch == 0 ? dense : dense / type.shape[-1] * row_pitch;
+}
+
 int64_t Plan::flops() const {
   int64_t total = 0;
   for (const auto& step : steps) total += step.flops;
@@ -109,7 +114,7 @@ int64_t Plan::planned_memory_bytes(Device device) const {
   for (const auto& value : values)
     if (value.type.device == device && (value.kind == PlanValue::Kind::input ||
                                         (value.kind == PlanValue::Kind::output && value.in_place_of < 0)))
-      total += static_cast<int64_t>(value.type.bytes());
+      total += value.bytes();
   return total;
 }
 
@@ -128,6 +133,7 @@ Plan schedule(const Graph& graph, const std::vector<bool>& donated, const Compil
   if (options.enabled(Pass::epilogue) && !options.spares_memory) absorb_loops(plan, donated);
   // To report which tensor has a NaN, each one must be in memory.
   if (options.enabled(Pass::prologue) && !options.spares_memory && !options.check_nan) absorb_prologues(plan);
+  if (options.enabled(Pass::layout) && !options.check_nan) align_rows(plan);
   order_steps(plan, donated, options);
   if (options.enabled(Pass::inplace) && plan.copies() > 0) delay_copies(plan);
   // To report which tensor has a NaN, each loop must be a step by itself.

@@ -22,12 +22,16 @@ struct PlanValue {
   enum class Kind : uint8_t { input, output, temporary };
   TensorType type;
   Layout layout;
+  int64_t row_pitch = 0;  // elements from one row of the last axis to the next; 0: as many as it has
   Kind kind = Kind::temporary;
   int binding = -1;      // for inputs and outputs: which one
   int in_place_of = -1;  // the value whose memory it takes over: an input (for outputs) or another temporary
   int64_t offset = -1;   // for temporaries: bytes into their device's arena
   int first_step = -1, last_step = -1;  // the steps between which it is alive
   Segment segment = {};                 // the nn::checkpoint that it was made in
+
+  /// With the gaps behind its rows.
+  int64_t bytes() const;
 };
 
 /// Runs its steps in order. Steps of different queues run side by side, unless one waits for the other.
@@ -148,6 +152,8 @@ void absorb_loops(Plan& plan, const std::vector<bool>& donated);
 /// Elementwise loops whose result only one contraction reads become its prologue, if the device has kernels
 /// that compute it.
 void absorb_prologues(Plan& plan);
+/// Gives temporaries that products read rows at the multiples of bytes that Backend::row_alignment() asks for.
+void align_rows(Plan& plan);
 /// Orders the steps so that little memory is alive at one time, and lets outputs take over donated inputs.
 /// `donated`: see compile().
 void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);

@@ -57,7 +57,7 @@ class QueueOrder {
   }
 
   Access access_of(int v, bool write) const {
-    const auto bytes = std::max<int64_t>(1, static_cast<int64_t>(value(v).type.bytes()));
+    const auto bytes = std::max<int64_t>(1, value(v).bytes());
     if (value(v).kind == PlanValue::Kind::temporary)
       return {arena_of(value(v).type.device), value(v).offset, value(v).offset + bytes, write};
     const bool takes_over = value(v).kind == PlanValue::Kind::output && value(v).in_place_of >= 0;

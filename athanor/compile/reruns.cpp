@@ -15,7 +15,7 @@ constexpr int64_t small_share = 8;
 
 int64_t bytes_of_temporary(const PlanValue& value) {
   constexpr int64_t alignment = 64;
-  const auto bytes = std::max<int64_t>(1, static_cast<int64_t>(value.type.bytes()));
+  const auto bytes = std::max<int64_t>(1, value.bytes());
   return (bytes + alignment - 1) / alignment * alignment;
 }
 

@@ -52,7 +52,7 @@ class ContractionAndLoop final : public Kernel {
 Candidate finish_by_loop(Candidate contraction, Candidate loop, const KernelRequest& request) {
   constexpr int64_t alignment = 256;
   const OperandDesc& output = request.output();
-  const int64_t bytes = output.shape.size() * static_cast<int64_t>(size_of(output.dtype));
+  const int64_t bytes = output.reach() * static_cast<int64_t>(size_of(output.dtype));
   const auto result = static_cast<size_t>(ceil_div(bytes, alignment) * alignment);
   const size_t scratch = result + std::max(contraction.scratch_bytes, loop.scratch_bytes);
   std::string name = contraction.name + ", then a loop";

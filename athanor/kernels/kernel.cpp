@@ -16,6 +16,14 @@ std::string to_string(Layout layout) {
   return layout.block == 0 ? "row-major" : fmt::format("nChw{}c", layout.block);
 }
 
+int64_t OperandDesc::reach() const {
+  if (shape.size() == 0) return 0;
+  int64_t last = padding;
+  for (int i = 0; i < shape.rank(); ++i)
+    last += (shape[i] - 1) * std::abs(strides[static_cast<size_t>(i)]);
+  return last + 1;
+}
+
 std::string KernelRequest::key() const {
   std::string key = op->name;
   for (const Op* other : with) key += "+" + other->name;
@@ -25,6 +33,7 @@ std::string KernelRequest::key() const {
       key += to_string(operand.layout);
     else if (!operand.dense())
       key += fmt::format("/{}", fmt::join(operand.strides, ","));
+    if (operand.padding > 0) key += fmt::format("+{}", operand.padding);
     if (operand.alignment < OperandDesc::whole_vectors) key += fmt::format("@{}", operand.alignment);
   };
   for (const auto& input : inputs) add(input);

@@ -28,8 +28,8 @@ struct Layout {
 std::string to_string(Layout layout);
 
 /// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows)
-/// with `strides` in elements. Blocked operands are always dense; outputs have no gaps, and are row-major
-/// unless Backend::takes_strides().
+/// with `strides` in elements. Blocked operands are always dense. Outputs have no gaps, but for rows that
+/// begin as Backend::row_alignment() asks, and are row-major unless Backend::takes_strides().
 struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;
@@ -39,6 +39,11 @@ struct OperandDesc {
   /// `whole_vectors`; a slice may begin elsewhere.
   int64_t alignment = whole_vectors;
   static constexpr int64_t whole_vectors = 16;
+  /// How many elements behind the last one along the axis of stride 1 kernels may read, and write to an
+  /// output. They mean nothing: they may be NaN.
+  int64_t padding = 0;
+  /// The elements of memory from the first one to the last, with its padding.
+  int64_t reach() const;
   bool dense() const { return strides == contiguous_strides(shape); }
   bool operator==(const OperandDesc&) const = default;
 };
@@ -161,6 +166,9 @@ class Backend : public DeviceProvider, public Allocator {
   /// Whether its kernels for the op read matrices whose rows lie anywhere in memory, and write results whose
   /// axes, except the last, lie there in another order. Other kernels of whole ops have dense operands.
   virtual bool takes_strides(const Op& /*op*/) const { return false; }
+  /// The multiples, in bytes, at which rows of matrices should begin, because products then read several
+  /// elements at once. 1: anywhere.
+  virtual int64_t row_alignment(int /*device*/) { return 1; }
   /// Why products of f16 or bf16 are not faster than those of f32 on the device, to follow "on cpu, "; "" if
   /// they are faster.
   virtual std::string slow_in(int /*device*/, DType /*dtype*/) const { return {}; }

@@ -18,17 +18,13 @@
 #include "athanor/kernels/finish_by_loop.h"
 #include "athanor/kernels/prologue.h"
 #include "athanor/kernels/repeated_numbers.h"
+#include "athanor/kernels/row_pitch.h"
 
 namespace athanor {
 namespace {
 
-// How many elements the operand's strides reach.
-int64_t reach_of(const OperandDesc& operand) {
-  int64_t last = 0;
-  for (int i = 0; i < operand.shape.rank(); ++i)
-    last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
-  return std::max(last + 1, operand.shape.size());
-}
+// The elements of memory that an operand is given. Blocked ones have no strides.
+int64_t reach_of(const OperandDesc& operand) { return std::max(operand.reach(), operand.shape.size()); }
 
 // One period of random numbers from -bound to bound for an operand. `number` is the operand's index, so that
 // each has other numbers. Equal operands would hide errors: in a sum of squares the errors of products
@@ -130,20 +126,36 @@ Distance distance_of(const HostArray& a, const HostArray& b) {
   });
 }
 
+// An output's memory without the elements between its rows, which mean nothing, from element `first` on.
+void clear_gaps(const OperandDesc& output, int64_t first, std::span<std::byte> memory) {
+  const int64_t row = output.shape[-1], pitch = output.strides[output.strides.size() - 2],
+                size = static_cast<int64_t>(size_of(output.dtype)), end = std::ssize(memory) / size;
+  for (int64_t gap = first / pitch * pitch + row - first; gap < end; gap += pitch) {
+    const int64_t from = std::max<int64_t>(gap, 0), to = std::min(gap + pitch - row, end);
+    if (to > from) std::memset(memory.data() + from * size, 0, static_cast<size_t>((to - from) * size));
+  }
+}
+
 // The elements of an output that are compared. `read` copies its bytes from an offset on.
 HostArray compared(const OperandDesc& output, const std::function<void(size_t, std::span<std::byte>)>& read) {
   constexpr int64_t parts = 3, of_a_part = int64_t{1} << 22;  // elements: some milliseconds over a slow link
-  const int64_t all = output.shape.size(), size = static_cast<int64_t>(size_of(output.dtype));
+  const bool gaps = has_gaps(output);
+  const int64_t all = gaps ? output.reach() : output.shape.size(),
+                size = static_cast<int64_t>(size_of(output.dtype));
+  const auto read_part = [&](int64_t first, std::span<std::byte> to) {
+    read(static_cast<size_t>(first * size), to);
+    if (gaps) clear_gaps(output, first, to);
+  };
   if (all <= parts * of_a_part) {
-    HostArray whole(output.dtype, output.shape);
-    read(0, whole.bytes);
+    HostArray whole(output.dtype, gaps ? Shape{all} : output.shape);
+    read_part(0, whole.bytes);
     return whole;
   }
   HostArray some(output.dtype, {parts * of_a_part});
   for (int64_t i = 0; i < parts; ++i)
-    read(static_cast<size_t>(i * (all - of_a_part) / (parts - 1) * size),
-         std::span(some.bytes)
-             .subspan(static_cast<size_t>(i * of_a_part * size), static_cast<size_t>(of_a_part * size)));
+    read_part(i * (all - of_a_part) / (parts - 1),
+              std::span(some.bytes)
+                  .subspan(static_cast<size_t>(i * of_a_part * size), static_cast<size_t>(of_a_part * size)));
   return some;
 }
 
@@ -167,8 +179,8 @@ Trial::Trial(Device device, const KernelRequest& request, const std::vector<Oper
   }
   if (request.prologue) compute_input(*request.prologue);
   for (const auto& output : request.outputs)
-    outputs_.push_back(allocate(
-        device, std::max<size_t>(1, static_cast<size_t>(output.shape.size()) * size_of(output.dtype))));
+    outputs_.push_back(
+        allocate(device, std::max<size_t>(1, static_cast<size_t>(reach_of(output)) * size_of(output.dtype))));
 }
 
 /// Kernels that compute a prologue and those for which a loop did it must read the same numbers.
@@ -234,10 +246,21 @@ static OperandDesc row_major(OperandDesc operand) {
   return operand;
 }
 
+/// A dense result in the order of memory that `output` has. The elements of a row stay together.
+static HostArray placed(const HostArray& result, const OperandDesc& output) {
+  HostArray ordered(output.dtype, Shape{reach_of(output)});
+  const int64_t row = std::max<int64_t>(1, output.shape[-1]);
+  const auto size = size_of(output.dtype), bytes = static_cast<size_t>(row) * size;
+  for (int64_t i = 0; i < output.shape.size(); i += row)
+    std::memcpy(ordered.bytes.data() + static_cast<size_t>(place_of(output, i)) * size,
+                result.bytes.data() + static_cast<size_t>(i) * size, bytes);
+  return ordered;
+}
+
 TrialResults host_result(const KernelRequest& asked) {
   const Device host{};
   Backend& backend = backend_of(host);
-  KernelRequest request = asked;
+  KernelRequest request = without_gaps(asked);
   const bool in_order = asked.op->prim == Prim::none && !backend.takes_strides(*asked.op);
   if (in_order)
     for (auto* list : {&request.inputs, &request.outputs})
@@ -257,15 +280,8 @@ TrialResults host_result(const KernelRequest& asked) {
   TrialResults results = Trial(host, request, asked.inputs).whole_result(candidates.front());
   for (size_t o = 0; o < results.size(); ++o) {
     const OperandDesc& output = asked.outputs[o];
-    HostArray ordered = std::move(results[o]);
-    // In the order of memory that was asked for.
-    if (in_order && output.layout.block == 0 && !output.dense()) {
-      const HostArray one = ordered;
-      const size_t size = size_of(output.dtype);
-      for (int64_t i = 0; i < output.shape.size(); ++i)
-        std::memcpy(ordered.bytes.data() + static_cast<size_t>(place_of(output, i)) * size,
-                    one.bytes.data() + static_cast<size_t>(i) * size, size);
-    }
+    const bool moves = (in_order && output.layout.block == 0 && !output.dense()) || has_gaps(output);
+    const HostArray ordered = moves ? placed(results[o], output) : std::move(results[o]);
     results[o] = compared(output, [&](size_t first, std::span<std::byte> to) {
       std::memcpy(to.data(), ordered.bytes.data() + first, to.size());
     });

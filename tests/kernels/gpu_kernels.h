@@ -54,6 +54,11 @@ inline std::vector<double> reference_of(const KernelRequest& request,
   return want;
 }
 
+/// The memory of an output. Only its padding may be written beside its elements.
+inline size_t bytes_of(const OperandDesc& output) {
+  return static_cast<size_t>(output.reach()) * size_of(output.dtype);
+}
+
 /// The outputs of a candidate after two runs, on poisoned output and scratch memory: the first launch must
 /// not leave anything that changes the second.
 inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const GpuCandidate& generated,
@@ -75,10 +80,8 @@ inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const
     std::ranges::copy(input.memory, memory.begin());
     add(memory.data(), memory.size(), input.offset);
   }
-  std::vector<HostArray> hosts;
   for (const OperandDesc& output : outputs) {
-    hosts.emplace_back(output.dtype, output.shape);
-    const std::vector<std::byte> poison(hosts.back().bytes.size() + margin, std::byte{0x7f});
+    const std::vector<std::byte> poison(bytes_of(output) + margin, std::byte{0x7f});
     add(poison.data(), poison.size(), 0);
   }
   std::vector<std::byte> scratch(candidate.scratch_bytes + behind, std::byte{0xff});
@@ -87,14 +90,18 @@ inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const
   for (int launch = 0; launch < 2; ++launch) candidate.kernel->enqueue(device.kernels(), buffers);
   device.kernels().finish();
   std::vector<std::vector<double>> results;
-  for (size_t o = 0; o < hosts.size(); ++o) {
-    std::vector<std::byte>& bytes = hosts[o].bytes;
-    std::vector<std::byte> memory(bytes.size() + margin);
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const OperandDesc& output = outputs[o];
+    std::vector<std::byte> memory(bytes_of(output) + margin);
     storage[inputs.size() + o]->read(memory.data(), 0, memory.size());
-    std::copy_n(memory.begin(), bytes.size(), bytes.begin());
     EXPECT_TRUE(std::all_of(memory.end() - margin, memory.end(), [](auto b) { return b == std::byte{0x7f}; }))
         << generated.name << " wrote beyond output " << o;
-    results.push_back(to_doubles(hosts[o]));
+    HostArray host(output.dtype, output.shape);
+    const size_t size = size_of(output.dtype);
+    for (int64_t i = 0; i < output.shape.size(); ++i)
+      std::memcpy(host.bytes.data() + static_cast<size_t>(i) * size,
+                  memory.data() + static_cast<size_t>(offset_of(output, i)) * size, size);
+    results.push_back(to_doubles(host));
   }
   return results;
 }

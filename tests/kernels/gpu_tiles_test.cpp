@@ -16,12 +16,39 @@ bool has_units(DType dtype) {
   return false;
 }
 
+/// The next multiple of 8: where the next row begins, in elements.
+int64_t pitch_of(int64_t row) { return (row + 7) / 8 * 8; }
+
+/// A view of which the axis of stride 1 has NaNs behind each of its rows, which kernels may read.
+TestOperand with_gaps(DType dtype, const Shape& shape, unsigned seed, const Ints& strides) {
+  TestOperand value = view(dtype, shape, seed, strides);
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (strides[static_cast<size_t>(axis)] == 1) value.desc.padding = pitch_of(shape[axis]) - shape[axis];
+  const size_t size = size_of(dtype);
+  std::vector<std::byte> memory(static_cast<size_t>(value.desc.reach()) * size, std::byte{0xff});
+  for (int64_t i = 0; i < shape.size(); ++i) {
+    const auto at = static_cast<size_t>(offset_of(value.desc, i)) * size;
+    std::copy_n(static_cast<std::byte*>(value.address()) + at, size, memory.data() + at);
+  }
+  value.memory = std::move(memory);
+  value.offset = 0;
+  return value;
+}
+
+void space_rows(OperandDesc& result) {
+  const int64_t pitch = pitch_of(result.shape[2]);
+  result.padding = pitch - result.shape[2];
+  result.strides = {result.shape[1] * pitch, pitch, 1};
+}
+
 /// `groups`: the device's number of compute units for this test; if it is large, K is split.
-void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogue = {}, int groups = 1) {
+void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogue = {}, int groups = 1,
+                 bool gaps = false) {
   const DType dtype = inputs[0].desc.dtype;
   if (!has_units(dtype)) return;
   const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
-  const KernelRequest request = request_of(find_op("batch_matmul"), {}, inputs, dtype, shape, {}, epilogue);
+  KernelRequest request = request_of(find_op("batch_matmul"), {}, inputs, dtype, shape, {}, epilogue);
+  if (gaps) space_rows(request.outputs[0]);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
@@ -40,12 +67,14 @@ void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogu
 
 /// Checks every point of units that read local memory, or only of those that copy boxes, and returns their
 /// number. `groups`: the device's number of compute units for this test.
-int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false, int groups = 1) {
+int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false, int groups = 1,
+                bool gaps = false) {
   const DType dtype = inputs[0].desc.dtype;
   const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
   KernelRequest request{
       &find_op("batch_matmul"), {}, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, {}};
   for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  if (gaps) space_rows(request.outputs[0]);
   const bool along_k = inputs[0].desc.strides[2] == 1 && inputs[1].desc.strides[1] == 1;
   std::vector<double> want;
   int tried = 0;
@@ -121,6 +150,24 @@ TEST_P(GpuTiles, Alignment) {
       if (first > 0) input.desc.alignment = static_cast<int64_t>(bytes);
     }
     check_tiles(inputs);
+  }
+}
+
+// Rows of odd length that begin at multiples of 16 bytes. What is behind a row is read, but changes nothing.
+TEST_P(GpuTiles, RowsWithGaps) {
+  for (const auto& [b, m, k, n, groups] : std::vector<std::array<int64_t, 5>>{
+           {1, 67, 131, 77, 1}, {2, 41, 67, 51, 1}, {1, 130, 33, 15, 1}, {1, 13, 259, 139, 4}}) {
+    const int64_t row_of_a = pitch_of(k), column_of_a = pitch_of(m), row_of_b = pitch_of(n),
+                  column_of_b = pitch_of(k);
+    const Ints a_strides[] = {{m * row_of_a, row_of_a, 1}, {k * column_of_a, 1, column_of_a}};
+    const Ints b_strides[] = {{k * row_of_b, row_of_b, 1}, {n * column_of_b, 1, column_of_b}};
+    for (const Ints& a : a_strides)
+      for (const Ints& of_b : b_strides) {
+        const std::vector<TestOperand> inputs = {with_gaps(GetParam(), {b, m, k}, 1, a),
+                                                 with_gaps(GetParam(), {b, k, n}, 2, of_b)};
+        check_tiles(inputs, {}, static_cast<int>(groups), true);
+        if (size_of(GetParam()) == 2) check_local(inputs, false, static_cast<int>(groups), true);
+      }
   }
 }
 

@@ -33,6 +33,7 @@ class KernelLanguageBackend : public Backend {
  public:
   virtual GpuAccess access(int device) = 0;
   bool takes_strides(const Op& op) const override { return gpu_takes_strides(op); }
+  int64_t row_alignment(int device) override { return access(device).traits.grain->row_alignment; }
   bool computes_together(int device, const KernelRequest& request) override {
     return gpu_computes_together(request, access(device).traits);
   }

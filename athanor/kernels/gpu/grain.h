@@ -41,6 +41,8 @@ struct Grain {
   int64_t winograd_chunks = 1;
   int64_t zeros = 64;  // of a group that clears memory
 
+  int64_t row_alignment = 16;  // bytes at whose multiples rows of matrices should begin
+
   // About how many elements of whole rows (or planes) an item computes. 1: each item computes one element,
   // and its neighbours the neighbouring ones.
   int64_t loop_elements = 1, pool_elements = 1, copied_elements = 1;
@@ -95,6 +97,7 @@ inline constexpr Grain coarse_grain{.side_by_side = 1,
                                     .loop_vector = 0,  // PARALLEL makes vectors
                                     .winograd_chunks = 8,
                                     .zeros = 16384,
+                                    .row_alignment = 1,
                                     .loop_elements = 8192,
                                     .pool_elements = 1024,
                                     .copied_elements = 4096,

@@ -35,7 +35,7 @@ GpuCandidate with_loop_behind(GpuCandidate plain, const KernelRequest& request, 
     if (!request.unstored) return {static_cast<int>(request.inputs.size())};
     const auto start = static_cast<int64_t>(whole_blocks(plain.scratch_bytes));
     plain.scratch_bytes = static_cast<size_t>(
-        start + request.output().shape.size() * static_cast<int64_t>(size_of(request.output().dtype)));
+        start + request.output().reach() * static_cast<int64_t>(size_of(request.output().dtype)));
     return {scratch, start};
   }();
   for (GpuLaunch& launch : plain.launches)

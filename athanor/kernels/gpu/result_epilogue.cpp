@@ -78,7 +78,10 @@ std::vector<Parameter> ResultEpilogue::parameters() const {
 }
 
 std::string_view ResultEpilogue::index_type() const {
-  return program_.iterations() < INT32_MAX ? "i32" : "i64";
+  const Ints strides = places();
+  int64_t last = 0;
+  for (size_t d = 0; d < strides.size(); ++d) last += (program_.space[d] - 1) * strides[d];
+  return last < INT32_MAX ? "i32" : "i64";
 }
 
 /// The axis that tells the index along the axis of the program's space with this stride in the result.

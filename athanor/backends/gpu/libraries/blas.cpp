@@ -39,7 +39,7 @@ std::optional<BlasProduct> blas_product(const KernelRequest& request) {
   if (!epilogue) return {};
   product.a = *a;
   product.b = *b;
-  product.c = {p.c.buffer, p.n, p.m, false, p.n, p.batch == 1 ? 0 : p.m * p.n};
+  product.c = {p.c.buffer, p.n, p.m, false, p.c.row, p.batch == 1 ? 0 : p.c.batch};
   if (epilogue->bias) product.bias_buffer = 2;
   return product;
 }

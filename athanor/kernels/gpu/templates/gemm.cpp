@@ -130,19 +130,24 @@ GemmProblem::GemmProblem(const KernelRequest& request)
       k(request.inputs[0].shape[2]),
       a{0, request.inputs[0].strides[0], request.inputs[0].strides[1], request.inputs[0].strides[2]},
       b{1, request.inputs[1].strides[0], request.inputs[1].strides[1], request.inputs[1].strides[2]},
-      c{static_cast<int>(request.inputs.size()), m * n, n, 1},
+      c{static_cast<int>(request.inputs.size()), request.output().strides[0], request.output().strides[1],
+        request.output().strides[2]},
       epilogue(request),
       scratch_buffer(request.scratch_buffer()) {
   a.alignment = request.inputs[0].alignment;
   b.alignment = request.inputs[1].alignment;
-  if (m == 1) a.row = a.batch;
-  if (batch > 1 && b.batch == 0 && a.batch == m * a.row) {
+  a.padding = request.inputs[0].padding;
+  b.padding = request.inputs[1].padding;
+  c.padding = request.output().padding;
+  if (m == 1) a.row = a.batch, c.row = c.batch;
+  if (batch > 1 && b.batch == 0 && a.batch == m * a.row && c.batch == m * c.row) {
     m *= batch;
     batch = 1;
+    c.batch = m * c.row;
   }
   epilogue.axes = {{.column = 1, .stride = 1, .extent = n},
-                   {.row = 1, .stride = n, .extent = m},
-                   {.batch = 1, .stride = m * n, .extent = batch}};
+                   {.row = 1, .stride = c.row, .extent = m},
+                   {.batch = 1, .stride = c.batch, .extent = batch}};
   if (request.prologue) {
     prologue_of = request.prologue->input;
     prologue = operand_prologue(request, prologue_of == 0 ? "a_" : "b_");
@@ -155,8 +160,8 @@ GemmProblem::GemmProblem(const KernelRequest& request)
 GemmProblem GemmProblem::transposed() const {
   GemmProblem t = *this;
   std::swap(t.m, t.n);
-  t.a = {b.buffer, b.batch, b.column, b.row, b.start, b.alignment};
-  t.b = {a.buffer, a.batch, a.column, a.row, a.start, a.alignment};
+  t.a = {b.buffer, b.batch, b.column, b.row, b.start, b.alignment, b.padding};
+  t.b = {a.buffer, a.batch, a.column, a.row, a.start, a.alignment, a.padding};
   std::swap(t.c.row, t.c.column);
   t.epilogue = epilogue.transposed();
   if (t.n == 1) t.c.column = 1;

@@ -17,6 +17,7 @@ struct GemmProblem {
     int64_t batch, row, column;                      // strides in elements
     int64_t start = 0;                               // bytes into the buffer
     int64_t alignment = OperandDesc::whole_vectors;  // of the first element, in bytes
+    int64_t padding = 0;                             // see OperandDesc
   };
   DType dtype = DType::f32;           // of C, and of A and B
   std::optional<DType> factors = {};  // of A and B, if it is another

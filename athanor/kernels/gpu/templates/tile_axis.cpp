@@ -42,6 +42,11 @@ bool TileAxis::strides_divide_by(int64_t v, bool but_innermost) const {
   });
 }
 
+TileAxis& TileAxis::pad(int64_t elements) {
+  padding_ = elements;
+  return *this;
+}
+
 TileAxis& TileAxis::store_only(int64_t of_run) {
   stored_ = of_run;
   return *this;

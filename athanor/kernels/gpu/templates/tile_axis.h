@@ -31,6 +31,11 @@ class TileAxis {
   /// Whether all strides are multiples of v; `but_innermost`: all but that of the innermost digit.
   bool strides_divide_by(int64_t v, bool but_innermost) const;
 
+  /// Elements behind the last one that may be read or, of a result, written; for even() axes.
+  TileAxis& pad(int64_t elements);
+  /// Whether `v` elements at a time may be read or written, from each multiple of v within a run on.
+  bool has_whole(int64_t v) const { return (run() + v - 1) / v * v <= run() + padding_; }
+
   /// For the axis of a result: only this many elements of each run exist; the others are not stored.
   int64_t stored() const { return stored_; }
   TileAxis& store_only(int64_t of_run);
@@ -43,7 +48,7 @@ class TileAxis {
 
  private:
   std::vector<Digit> digits_;
-  int64_t stored_ = INT64_MAX;
+  int64_t padding_ = 0, stored_ = INT64_MAX;
 };
 
 }  // namespace athanor::gpu

@@ -24,6 +24,13 @@ TileProblem::TileProblem(const GemmProblem& gemm)
       epilogue(gemm.epilogue),
       scratch_buffer(gemm.scratch_buffer),
       scratch_start(gemm.scratch_start) {
+  const auto pad = [](TileAxis& one, TileAxis& other, int64_t padding) {
+    for (TileAxis* axis : {&one, &other})
+      if (axis->stride() == 1) axis->pad(padding);
+  };
+  pad(a.outer, a.k, gemm.a.padding);
+  pad(b.outer, b.k, gemm.b.padding);
+  pad(c.row, c.column, gemm.c.padding);
   if (gemm.prologue) (gemm.prologue_of == 0 ? a : b).read(*gemm.prologue);
 }
 
@@ -32,6 +39,8 @@ void TileProblem::Matrix::read(OperandPrologue from) {
   alignment = from.alignment;
   dtype = from.dtype;
   prologue = std::move(from.elements);
+  outer.pad(0);
+  k.pad(0);
   const auto along = [](const TileAxis& axis, bool is_outer) {
     return ResultAxis{.row = is_outer ? 1 : 0,
                       .column = is_outer ? 0 : 1,

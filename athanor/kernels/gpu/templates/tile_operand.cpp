@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
@@ -35,9 +36,8 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
   const TileAxis& across = from_along_k_ ? source_.outer : source_.k;
   vector_ = std::min(chunk_, chunk_bytes / from_size_);
   const auto fits = [&](int64_t v) {
-    return along().run() % v == 0 && along().strides_divide_by(v, true) &&
-           across.strides_divide_by(v, false) && source_.batch % v == 0 &&
-           source_.alignment % (v * from_size_) == 0;
+    return along().has_whole(v) && along().strides_divide_by(v, true) && across.strides_divide_by(v, false) &&
+           source_.batch % v == 0 && source_.alignment % (v * from_size_) == 0;
   };
   while (vector_ > 1 && !fits(vector_)) vector_ /= 2;
 }
@@ -146,7 +146,10 @@ void TileOperand::declare(Code& code, const std::string& first) const {
       below *= extent;
     }
   }
-  if (outer_edge()) code.line(fmt::format("const int {}_left = {} - {};", n, source_.outer.extent(), first));
+  if (outer_edge())  // with the padding that is read
+    code.line(fmt::format(
+        "const int {}_left = {} - {};", n,
+        from_along_k_ ? source_.outer.extent() : ceil_div(source_.outer.extent(), vector_) * vector_, first));
   code.line(fmt::format("u32 {}_from[{}];  // bytes from there in memory", n, share() * places()));
   code.line(fmt::format("int {0}_to[{1}];  // elements from the tile's begin in local memory", n, share()));
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
@@ -224,13 +227,27 @@ void TileOperand::load_chunk(Code& code, int64_t row, bool edge) const {
       const int64_t of_vector = held_registers() / held_vectors();
       const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", registers, held(row, e),
                                            e * from_size_ / 4 % of_vector, from.base, from.offset);
-      if (const std::string condition = inside(e); !condition.empty()) {
-        if (e * from_size_ / 4 % of_vector == 0)
-          code.line(fmt::format("{} = (u32x{})(0u);", held(row, e), of_vector));
-        code.line(fmt::format("if ({}) {}", condition, read));
-      } else {
+      const std::string condition = inside(e);
+      if (condition.empty()) {
         code.line(read);
+        continue;
       }
+      if (e * from_size_ / 4 % of_vector == 0)
+        code.line(fmt::format("{} = (u32x{})(0u);", held(row, e), of_vector));
+      if (!edge || !cuts_vectors()) {
+        code.line(fmt::format("if ({}) {}", condition, read));
+        continue;
+      }
+      code.open(fmt::format("if ({})", condition));
+      code.line(read);
+      const int64_t in_register = 4 / from_size_;
+      for (int64_t r = 0; r < registers; ++r) {
+        const int64_t first = e + r * in_register;
+        if (in_register == 1 && r == 0) continue;  // the condition was for this one
+        code.line(fmt::format("{0}[{1}] = FIRST_ELEMENTS({0}[{1}], {2}, k_left - ({3}));", held(row, first),
+                              first * from_size_ / 4 % of_vector, in_register, plus(k, first)));
+      }
+      code.close();
     }
     return;
   }
@@ -379,6 +396,12 @@ void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
     const std::string from =
         condition.empty() ? fmt::format("{} + {}", place_of.base, place_of.offset)
                           : fmt::format("{} + ({} ? {} : 0)", place_of.base, condition, place_of.offset);
+    if (edge && cuts_vectors()) {
+      const int64_t size = from_size_, bytes = vector_ * size_;
+      code.line(fmt::format("ASYNC_COPY_FIRST({0}, {1}, {2}, MAX(0, MIN({0}, (k_left - ({3})) * {4})));",
+                            bytes, to, from, plus("k", e), size));
+      continue;
+    }
     code.line(condition.empty()
                   ? fmt::format("ASYNC_COPY({}, {}, {});", vector_ * size_, to, from)
                   : fmt::format("ASYNC_COPY_OR_ZERO({}, {}, {}, {});", vector_ * size_, to, from, condition));

@@ -149,6 +149,8 @@ class TileOperand {
   // Whether a tile along k lies in one run of the axis, so that only the pointer moves. Otherwise the places
   // in each tile are computed.
   bool moves() const { return source_.k.even() || source_.k.run() % tile_.k == 0; }
+  // Whether the end of K lies inside a vector, whose other elements are the row's padding.
+  bool cuts_vectors() const { return from_along_k_ && source_.k.extent() % vector_ != 0; }
   /// The address in memory of element `element` of the chunk: a base, and a variable offset from it in bytes.
   /// address() declares the variable if the place is not known before the loop.
   struct Address {

@@ -52,7 +52,7 @@ bool TileKernel::begins_at(int64_t v, int64_t size, bool splits) const {
   const bool rows_run = row_.stride() == 1;
   const TileAxis &along = rows_run ? row_ : column_, &across = rows_run ? column_ : row_;
   const int64_t first = splits ? static_cast<int64_t>(p_.scratch_start) : p_.c.memory.byte_offset;
-  return along.run() % v == 0 && along.strides_divide_by(v, true) && across.strides_divide_by(v, false) &&
+  return along.has_whole(v) && along.strides_divide_by(v, true) && across.strides_divide_by(v, false) &&
          first % (v * size) == 0 && (splits || p_.c.batch % v == 0);
 }
 
