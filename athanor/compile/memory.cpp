@@ -11,9 +11,7 @@ namespace {
 
 constexpr int64_t alignment = 64;
 int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-int64_t size_of_value(const PlanValue& value) {
-  return aligned(std::max<int64_t>(1, value.bytes()));
-}
+int64_t size_of_value(const PlanValue& value) { return aligned(std::max<int64_t>(1, value.bytes())); }
 
 class MemoryPlanner {
  public:
@@ -167,8 +165,7 @@ class MemoryPlanner {
         if (!is_temporary(out)) continue;
         for (int in : step(s).reads) {
           if (!is_temporary(in) || value(in).last_step != s || taken.contains(in)) continue;
-          if (value(in).bytes() != value(out).bytes() || !walks_alike(step(s), walks, in, out))
-            continue;
+          if (value(in).bytes() != value(out).bytes() || !walks_alike(step(s), walks, in, out)) continue;
           value(out).in_place_of = in;
           taken.insert(in);
           break;

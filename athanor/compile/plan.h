@@ -152,7 +152,8 @@ void absorb_loops(Plan& plan, const std::vector<bool>& donated);
 /// Elementwise loops whose result only one contraction reads become its prologue, if the device has kernels
 /// that compute it.
 void absorb_prologues(Plan& plan);
-/// Gives temporaries that products read rows at the multiples of bytes that Backend::row_alignment() asks for.
+/// Gives temporaries that products read rows at the multiples of bytes that Backend::row_alignment() asks
+/// for.
 void align_rows(Plan& plan);
 /// Orders the steps so that little memory is alive at one time, and lets outputs take over donated inputs.
 /// `donated`: see compile().

@@ -19,8 +19,7 @@ std::string to_string(Layout layout) {
 int64_t OperandDesc::reach() const {
   if (shape.size() == 0) return 0;
   int64_t last = padding;
-  for (int i = 0; i < shape.rank(); ++i)
-    last += (shape[i] - 1) * std::abs(strides[static_cast<size_t>(i)]);
+  for (int i = 0; i < shape.rank(); ++i) last += (shape[i] - 1) * std::abs(strides[static_cast<size_t>(i)]);
   return last + 1;
 }
 

@@ -44,6 +44,11 @@ struct TileKernel::Chunk {
   int element;
 };
 
+/// Names a chunk's part in one of the eights.
+std::string TileKernel::part_of(const Chunk& chunk, int64_t eights) {
+  return fmt::format("{}_{}", chunk.id, eights);
+}
+
 std::string TileKernel::sum_of(const Chunk& chunk, int64_t eights, int64_t r) const {
   if (unit_.n == eight) return fmt::format("sums[i][{}][{}]", plus(chunk.j, eights), chunk.element + r);
   return fmt::format("sums[i][{}][{}]", chunk.j, chunk.element + 2 * pair * eights + r);
@@ -57,57 +62,6 @@ std::string TileKernel::row_of(const Chunk& chunk) const {
 std::string TileKernel::column_of(const Chunk& chunk, const char* begin, int64_t eights) const {
   return plus(fmt::format("{} + {}", begin, times(chunk.j, unit_.n)),
               unit_.c.at(0, chunk.element).column + eights * eight);
-}
-
-std::string TileKernel::place_of(const std::string& row, const std::string& column) const {
-  return row_.place("c_row_at", row_.even() ? row : "m0 + " + row) + " + " +
-         column_.place("c_column_at", column_.even() ? column : "n0 + " + column);
-}
-
-/// "if (...)", or "" if all elements are inside.
-std::string TileKernel::if_inside(const std::string& row, const std::string& column, bool splits) const {
-  std::string inside;
-  const auto add = [&](const std::string& one) { inside += (inside.empty() ? "" : " && ") + one; };
-  if (p_.m % point_.m != 0) add(fmt::format("m0 + {} < {}", row, p_.m));
-  if (p_.n % point_.n != 0) add(fmt::format("n0 + {} < {}", column, p_.n));
-  if (!splits && !row_.stores_all()) add(fmt::format("(m0 + {}) % {} < {}", row, row_.run(), row_.stored()));
-  return inside.empty() ? "" : fmt::format("if ({})", inside);
-}
-
-void TileKernel::read_vectors(const Chunk& chunk, int64_t part, const std::string& row,
-                              const std::string& column) {
-  for (const ResultEpilogue::Vector& v : vectors_) {
-    const std::string name = fmt::format("in{}_{}_{}", v.operand, chunk.id, part);
-    code_.line(v.registers == 1  ? fmt::format("u32 {}[1];", name)
-               : v.registers < 8 ? fmt::format("u32x{} {};", v.registers, name)
-                                 : fmt::format("u32x4 {0}, {0}_more;", name));
-  }
-  const std::string inside = if_inside(row, column, false);
-  if (!inside.empty()) code_.open(inside);
-  for (const ResultEpilogue::Vector& v : vectors_) {
-    const std::string name = fmt::format("in{}_{}_{}", v.operand, chunk.id, part);
-    const std::string from =
-        p_.epilogue.place(v, "c_first + " + place_of(row, column), "m0 + " + row, "n0 + " + column);
-    code_.line(fmt::format("READ_ALIGNED({}, {}, {});", std::min<int64_t>(v.registers, 4), name, from));
-    if (v.registers > 4)
-      code_.line(fmt::format("READ_ALIGNED(4, {}_more, {} + {});", name, from,
-                             16 / static_cast<int64_t>(size_of(v.type))));
-  }
-  if (!inside.empty()) code_.close();
-}
-
-/// The epilogue's value for element r of a chunk's part, as an expression.
-std::string TileKernel::finished(const Chunk& chunk, int64_t part, int64_t r, const std::string& x,
-                                 const std::string& row, const std::string& column) const {
-  std::vector<std::string> read;
-  for (const ResultEpilogue::Vector& v : vectors_) {
-    const int64_t in_one = 16 / static_cast<int64_t>(size_of(v.type));
-    read.push_back(fmt::format("ELEMENT({}, in{}_{}_{}{}, {})", language_name(v.type), v.operand, chunk.id,
-                               part, v.registers > 4 && r >= in_one ? "_more" : "",
-                               v.registers > 4 ? r % in_one : r));
-  }
-  return p_.epilogue.call(x, plus(fmt::format("c_first + {}", place_of(row, column)), r), "m0 + " + row,
-                          plus("n0 + " + column, r), read);
 }
 
 /// Exchanges sums, then computes the epilogue of each lane's run.
@@ -124,7 +78,7 @@ void TileKernel::store_exchanged_sums(const Chunk& chunk, int64_t pairs, DType t
   std::vector<std::string> results;
   for (int64_t r = 0; r < pairs * pair; ++r)
     results.push_back(
-        finished(chunk, 0, r,
+        finished(part_of(chunk, 0), r,
                  fmt::format("{}({}[{}])", unit_.output == DType::i32 ? "(i32)" : "F32_OF_BITS", values, r),
                  row, column));
   const std::string inside = if_inside(row, column, false);
@@ -149,7 +103,7 @@ void TileKernel::store_exchanged_results(const Chunk& chunk, int64_t pairs, bool
     std::vector<std::string> values;
     for (int64_t r = 0; r < pair; ++r)
       values.push_back(splits ? sum_of(chunk, f, r)
-                              : finished(chunk, f, r, sum_of(chunk, f, r), row, column));
+                              : finished(part_of(chunk, f), r, sum_of(chunk, f, r), row, column));
     if (further) {
       for (int64_t r = 0; r < pair; ++r)
         code_.line(fmt::format("const Finished finished{} = {};", r, values[static_cast<size_t>(r)]));
@@ -227,7 +181,9 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
         const std::string column = fmt::format("column_{}_{}", chunk.id, f);
         code_.line(fmt::format("const int {} = {};", column,
                                column_of(chunk, sums_first ? "wide_begin" : "column_begin", f)));
-        if (!vectors_.empty() && !splits) read_vectors(chunk, f, "row_" + chunk.id, column);
+        if (!splits)
+          read_vectors(part_of(chunk, f), "row_" + chunk.id, column,
+                       if_inside("row_" + chunk.id, column, splits));
       }
     }
     for (const Chunk& chunk : some)

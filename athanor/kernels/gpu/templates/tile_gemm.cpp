@@ -61,6 +61,8 @@ TileProblem TileProblem::transposed() const {
 
 TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit) {
   const TileAxis &row = problem.c.row, &column = problem.c.column;
+  if (unit.interleaves_halves() && stores_eight(problem.c, row, column)) return problem;
+  if (unit.interleaves_halves() && stores_eight(problem.c, column, row)) return problem.transposed();
   const bool turns =
       unit_stores_rows(unit) ? column.stride() == 1 : row.stride() == 1 && column.stride() != 1;
   return turns ? problem.transposed() : problem;

@@ -8,6 +8,7 @@
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates/lane_exchange.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
@@ -27,12 +28,14 @@ TileKernel::TileKernel(const TileProblem& problem, const TilePoint& point)
       b_(source_of("b", p_, p_.b), {point.n, point.k, point.items()}, unit_),
       row_(p_.c.row),
       column_(p_.c.column) {
+  if (point.splits > 1) {
+    // Parts of a split product lie in C's order, without gaps.
+    const bool rows_together = p_.c.row.stride() == 1 && p_.c.column.stride() != 1;
+    row_ = {p_.m, rows_together ? 1 : p_.n};
+    column_ = {p_.n, rows_together ? p_.m : 1};
+  }
+  c_ = exchanges_halves(point.splits > 1) ? behind_halves(unit_.c) : unit_.c;
   find_reduced();
-  if (point.splits == 1) return;
-  // Parts of a split product lie in C's order, without gaps.
-  const bool rows_together = p_.c.row.stride() == 1 && p_.c.column.stride() != 1;
-  row_ = {p_.m, rows_together ? 1 : p_.n};
-  column_ = {p_.n, rows_together ? p_.m : 1};
 }
 
 int64_t TileKernel::part_k() const { return ceil_div(ceil_div(p_.k, point_.splits), point_.k) * point_.k; }

@@ -13,6 +13,8 @@ namespace athanor::gpu {
 
 /// Whether lanes of the unit hold runs of rows of C, longer than those of columns.
 bool unit_stores_rows(const MatrixUnit& unit);
+/// Whether lanes of RDNA3's units may store eight elements along an axis of C at once, after an exchange.
+bool stores_eight(const TileProblem::Result& c, const TileAxis& along, const TileAxis& across);
 
 class TileKernel {
  public:
@@ -67,6 +69,14 @@ class TileKernel {
   void loop_of_boxes();
   void multiply_local_matrices(const std::string& at);
   void await_local_matrices();
+  // The epilogue (tile_epilogue.cpp).
+  std::string place_of(const std::string& row, const std::string& column) const;
+  std::string if_inside(const std::string& row, const std::string& column, bool as_parts) const;
+  void read_vectors(const std::string& run, const std::string& row, const std::string& column,
+                    const std::string& condition);
+  std::string finished(const std::string& run, int64_t r, const std::string& x, const std::string& row,
+                       const std::string& column) const;
+
   void store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
                  const std::vector<std::string>& values, bool exchanged = false);
   void store_further(int64_t element, int64_t run, const std::string& at,
@@ -76,17 +86,15 @@ class TileKernel {
   std::vector<DType> stored_types(bool as_parts) const;
   bool begins_at(int64_t v, int64_t size, bool as_parts) const;
 
+  /// Whether lanes exchange elements between the halves of a wave, so that each has eight neighbours.
+  bool exchanges_halves(bool as_parts) const;
   // Lanes exchange elements before they store them (tile_exchange.cpp).
   struct Chunk;
   int64_t exchanged(bool as_parts) const;
+  static std::string part_of(const Chunk& chunk, int64_t eights);
   std::string sum_of(const Chunk& chunk, int64_t eights, int64_t r) const;
   std::string row_of(const Chunk& chunk) const;
   std::string column_of(const Chunk& chunk, const char* begin, int64_t eights) const;
-  std::string place_of(const std::string& row, const std::string& column) const;
-  std::string if_inside(const std::string& row, const std::string& column, bool as_parts) const;
-  void read_vectors(const Chunk& chunk, int64_t part, const std::string& row, const std::string& column);
-  std::string finished(const Chunk& chunk, int64_t part, int64_t r, const std::string& x,
-                       const std::string& row, const std::string& column) const;
   void store_exchanged_sums(const Chunk& chunk, int64_t pairs, DType type);
   void store_exchanged_results(const Chunk& chunk, int64_t pairs, bool as_parts);
   void store_exchanged(bool as_parts, int64_t pairs);
@@ -115,6 +123,7 @@ class TileKernel {
   const MatrixUnit& unit_;
   TileOperand a_, b_;
   TileAxis row_, column_;  // of C, or of the parts
+  LaneLayout c_;           // of the unit, after the exchange of halves if lanes do it
   ResultEpilogue::Reduced reduced_;
   int64_t terms_together_ = 1;                   // units beside each other whose terms are added together
   std::vector<ResultEpilogue::Vector> vectors_;  // operands that the epilogue reads as vectors

@@ -74,6 +74,15 @@ bool is_even(const TileProblem& p) {
   return p.a.outer.even() && p.a.k.even() && p.b.outer.even() && p.b.k.even();
 }
 
+// A matrix whose elements along k are apart in memory is turned on its way to local memory, which takes more
+// instructions. If it is A, and not B, the wide side of a tile is that of B. Computed elements take more
+// still.
+TileShape wide_where_straight(const TileShape& shape, const TileProblem& p) {
+  const auto turned = [](const TileProblem::Matrix& x) { return x.k.stride() != 1 && x.outer.stride() == 1; };
+  if (shape.m <= shape.n || !turned(p.a) || turned(p.b) || p.b.dtype) return shape;
+  return {shape.n, shape.m, shape.k, shape.waves_n, shape.waves_m, shape.stages};
+}
+
 // Time on a full device, in units of its peak: rounds of groups, and the parts of a split K, which are
 // written and read once. Large tiles read less memory.
 double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
@@ -197,7 +206,9 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
         if (unit.input == type) units.push_back(&unit);
   for (const MatrixUnit* unit : units) {
     const TileProblem p = oriented(problem, *unit);
-    for (const TileShape& shape : shapes_for(*unit)) {
+    for (const TileShape& listed : shapes_for(*unit)) {
+      const bool mirrored = unit->form == MatrixUnit::Form::wmma && listed.m * listed.n > 128 * 128;
+      const TileShape shape = mirrored ? wide_where_straight(listed, p) : listed;
       if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;
       // A tile of one-byte elements has as many bytes, so twice as many steps. If they are turned, an item
       // reads four rows at once, and a tile must have enough of those: then it gets four times as many steps.

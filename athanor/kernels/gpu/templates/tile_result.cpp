@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates/lane_exchange.h"
 #include "athanor/kernels/gpu/templates/tile_kernel.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
@@ -26,6 +27,21 @@ int64_t run_of(const LaneLayout& layout, int LaneLayout::Cell::*along) {
 
 bool unit_stores_rows(const MatrixUnit& unit) {
   return run_of(unit.c, &LaneLayout::Cell::row) > run_of(unit.c, &LaneLayout::Cell::column);
+}
+
+bool stores_eight(const TileProblem::Result& c, const TileAxis& along, const TileAxis& across) {
+  constexpr int64_t eight = 8, bytes = 16;
+  return along.stride() == 1 && along.stores_all() && along.has_whole(eight) &&
+         along.strides_divide_by(eight, true) && across.strides_divide_by(eight, false) &&
+         c.batch % eight == 0 && c.memory.byte_offset % bytes == 0;
+}
+
+bool TileKernel::exchanges_halves(bool splits) const {
+  if (!unit_.interleaves_halves() || !unit_.exchanges_lanes()) return false;
+  const TileProblem::Result result =
+      splits ? TileProblem::Result{{0, static_cast<int64_t>(p_.scratch_start)}, p_.m * p_.n, row_, column_}
+             : p_.c;
+  return stores_eight(result, row_, column_);
 }
 
 /// Register r of several results. It holds one or two of them.
@@ -97,7 +113,8 @@ void TileKernel::store_result(bool splits) {
     size = std::max(size, static_cast<int64_t>(size_of(stored)));
     smallest = std::min(smallest, static_cast<int64_t>(size_of(stored)));
   }
-  const LaneLayout& c = unit_.c;
+  const bool halves = exchanges_halves(splits);
+  const LaneLayout& c = c_ = halves ? behind_halves(unit_.c) : unit_.c;
   const bool rows_run = row_.stride() == 1;
   const TileAxis& along = rows_run ? row_ : column_;
   // Neighbours are stored together, in runs that all begin at a multiple of their length.
@@ -107,9 +124,20 @@ void TileKernel::store_result(bool splits) {
                             16 / size);
   while (run > 1 && !begins_at(run, size, splits)) run /= 2;
   if (run * smallest < 4) run = 1;
+  // With vectors of operands, lanes' kernels compute their places early and take more registers.
+  if (!splits)
+    vectors_ =
+        run > 1 && !unit_.of_lanes() ? p_.epilogue.vectors(run) : std::vector<ResultEpilogue::Vector>{};
 
   const std::string rows_loop = fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m);
   const std::string columns_loop = fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n);
+  if (halves) {
+    code_.open(rows_loop);
+    code_.open(columns_loop);
+    exchange_halves(code_, "sums[i][j]", unit_.output == DType::f32);
+    code_.close();
+    code_.close();
+  }
   // Otherwise Clang moves products of elements that may lie beyond an edge to their stores, and keeps all
   // their factors in registers until then.
   const bool has_edges =
@@ -144,25 +172,15 @@ void TileKernel::store_result(bool splits) {
     code_.line(fmt::format("const int {} = {}, {} = {};", row,
                            plus(fmt::format("row_begin + i * {}", unit_.m), first.row), column,
                            plus(fmt::format("column_begin + j * {}", unit_.n), first.column)));
-    std::string inside;
-    if (p_.m % point_.m != 0) inside = fmt::format("m0 + {} < {}", row, p_.m);
-    if (p_.n % point_.n != 0)
-      inside += fmt::format("{}n0 + {} < {}", inside.empty() ? "" : " && ", column, p_.n);
-    if (!splits)
-      for (const auto& [axis, at] : {std::pair{&row_, "m0 + " + row}, {&column_, "n0 + " + column}})
-        if (!axis->stores_all())
-          inside +=
-              fmt::format("{}({}) % {} < {}", inside.empty() ? "" : " && ", at, axis->run(), axis->stored());
-    if (!inside.empty()) code_.open(fmt::format("if ({})", inside));
-    const std::string at = row_.place("c_row_at", row_.even() ? row : "m0 + " + row) + " + " +
-                           column_.place("c_column_at", column_.even() ? column : "n0 + " + column);
+    const std::string inside = if_inside(row, column, splits), at = place_of(row, column);
+    if (!inside.empty()) code_.open(inside);
+    const std::string id = std::to_string(e);
+    if (!splits) read_vectors(id, row, column, "");
     std::vector<std::string> values;
-    for (int64_t r = 0; r < run; ++r)
-      values.push_back(splits ? fmt::format("sums[i][j][{}]", e + r)
-                              : p_.epilogue.call(fmt::format("sums[i][j][{}]", e + r),
-                                                 plus(fmt::format("c_first + {}", at), r),
-                                                 plus("m0 + " + row, rows_run ? r : 0),
-                                                 plus("n0 + " + column, rows_run ? 0 : r)));
+    for (int64_t r = 0; r < run; ++r) {
+      const std::string sum = fmt::format("sums[i][j][{}]", e + r);
+      values.push_back(splits ? sum : finished(id, r, sum, row, column));
+    }
     if (further)
       store_further(e, run, at, values);
     else if (run == 1)

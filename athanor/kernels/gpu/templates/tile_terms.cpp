@@ -29,7 +29,7 @@ int64_t TileKernel::sum_parts() const {
 
 /// The row or column, whichever is kept, of an element of a unit, or of one of the units to the right of it.
 int TileKernel::kept_of(int element, int64_t unit) const {
-  const LaneLayout::Cell cell = unit_.c.at(0, element);
+  const LaneLayout::Cell cell = c_.at(0, element);
   return reduces_all() ? 0 : reduced_.column ? cell.row : cell.column + static_cast<int>(unit) * unit_.n;
 }
 
@@ -37,7 +37,7 @@ int TileKernel::kept_of(int element, int64_t unit) const {
 std::vector<int> TileKernel::kept_cells() const {
   std::vector<int> cells;
   for (int64_t unit = 0; unit < terms_together_; ++unit)
-    for (int e = 0; e < unit_.c.elements; ++e)
+    for (int e = 0; e < c_.elements; ++e)
       if (const int kept = kept_of(e, unit); std::ranges::find(cells, kept) == cells.end())
         cells.push_back(kept);
   return cells;
@@ -71,8 +71,8 @@ void TileKernel::store_terms() {
   const auto cells = kept_cells();
   code_.line("SHUFFLE_MEMORY(tiles);");
   int others = 0;  // lanes that store nothing, as bits of their numbers
-  for (size_t bit = 0; bit < unit_.c.lane.size() && (1 << bit) < unit_.wave; ++bit) {
-    const LaneLayout::Cell step = unit_.c.lane[bit];
+  for (size_t bit = 0; bit < c_.lane.size() && (1 << bit) < unit_.wave; ++bit) {
+    const LaneLayout::Cell step = c_.lane[bit];
     const bool joins = (reduced_.row && step.row != 0) || (reduced_.column && step.column != 0);
     const bool same = step.row == 0 && step.column == 0;
     const bool far = unit_.wave > 64 && bit >= 5;

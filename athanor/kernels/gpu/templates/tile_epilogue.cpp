@@ -1,0 +1,69 @@
+// The epilogue of C's elements on their way from registers to memory: where an element lies, and what it
+// becomes. Operands whose elements for a run lie together are read at once.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/kernels/gpu/templates/tile_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+
+std::string TileKernel::place_of(const std::string& row, const std::string& column) const {
+  return row_.place("c_row_at", row_.even() ? row : "m0 + " + row) + " + " +
+         column_.place("c_column_at", column_.even() ? column : "n0 + " + column);
+}
+
+/// "if (...)", or "" if all elements are inside.
+std::string TileKernel::if_inside(const std::string& row, const std::string& column, bool splits) const {
+  std::string inside;
+  const auto add = [&](const std::string& one) { inside += (inside.empty() ? "" : " && ") + one; };
+  if (p_.m % point_.m != 0) add(fmt::format("m0 + {} < {}", row, p_.m));
+  if (p_.n % point_.n != 0) add(fmt::format("n0 + {} < {}", column, p_.n));
+  if (!splits)
+    for (const auto& [axis, at] : {std::pair{&row_, "m0 + " + row}, {&column_, "n0 + " + column}})
+      if (!axis->stores_all()) add(fmt::format("({}) % {} < {}", at, axis->run(), axis->stored()));
+  return inside.empty() ? "" : fmt::format("if ({})", inside);
+}
+
+/// Reads vectors for the run of elements that begins at this row and column, under a condition if it is not
+/// "".
+void TileKernel::read_vectors(const std::string& run, const std::string& row, const std::string& column,
+                              const std::string& condition) {
+  if (vectors_.empty()) return;
+  const auto name_of = [&](const ResultEpilogue::Vector& v) {
+    return fmt::format("in{}_{}", v.operand, run);
+  };
+  for (const ResultEpilogue::Vector& v : vectors_)
+    code_.line(v.registers == 1  ? fmt::format("u32 {}[1];", name_of(v))
+               : v.registers < 8 ? fmt::format("u32x{} {};", v.registers, name_of(v))
+                                 : fmt::format("u32x4 {0}, {0}_more;", name_of(v)));
+  if (!condition.empty()) code_.open(condition);
+  for (const ResultEpilogue::Vector& v : vectors_) {
+    const std::string from =
+        p_.epilogue.place(v, "c_first + " + place_of(row, column), "m0 + " + row, "n0 + " + column);
+    code_.line(fmt::format("READ_ALIGNED({}, {}, {});", std::min<int64_t>(v.registers, 4), name_of(v), from));
+    if (v.registers > 4)
+      code_.line(fmt::format("READ_ALIGNED(4, {}_more, {} + {});", name_of(v), from,
+                             16 / static_cast<int64_t>(size_of(v.type))));
+  }
+  if (!condition.empty()) code_.close();
+}
+
+/// What element r of that run becomes, as an expression.
+std::string TileKernel::finished(const std::string& run, int64_t r, const std::string& x,
+                                 const std::string& row, const std::string& column) const {
+  std::vector<std::string> read;
+  for (const ResultEpilogue::Vector& v : vectors_) {
+    const int64_t in_one = 16 / static_cast<int64_t>(size_of(v.type));
+    read.push_back(fmt::format("ELEMENT({}, in{}_{}{}, {})", language_name(v.type), v.operand, run,
+                               v.registers > 4 && r >= in_one ? "_more" : "",
+                               v.registers > 4 ? r % in_one : r));
+  }
+  const bool along_rows = row_.stride() == 1;
+  return p_.epilogue.call(x, plus(fmt::format("c_first + {}", place_of(row, column)), r),
+                          plus("m0 + " + row, along_rows ? r : 0), plus("n0 + " + column, along_rows ? 0 : r),
+                          read);
+}
+
+}  // namespace athanor::gpu
