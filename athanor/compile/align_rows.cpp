@@ -132,8 +132,8 @@ class RowAligner {
     return found;
   }
 
-  /// Elements from row to row of a product's result, stored or not: that of all outputs that lie as it does. 0
-  /// if they differ.
+  /// Elements from row to row of a product's result, stored or not: those of all outputs that lie as it does.
+  /// 0 if they differ.
   int64_t pitch_of_result(const PlanStep& step) const {
     const KernelRequest& request = *step.request;
     int64_t common = -1;
