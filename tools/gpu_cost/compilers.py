@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 
+from .device_library import device_library, digest_of, library_options
 from .sass import symbol_number
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -47,16 +48,17 @@ def kept(compiler, chip, source):
 
 
 class Clang:
-    """clang for AMD's chips: returns the figures of the machine code."""
+    """clang for AMD's chips: returns the figures of the machine code. Links AMD's device library, as hipRTC does, if it is here."""
     language = "hip"
-    options = ("-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib",
-               # The library's functions (exp, log) are not linked here; assume that they need no memory.
-               "-mllvm", "-amdgpu-assume-external-call-stack-size=0", "-O3", "-S", "-o", "-")
 
     def __init__(self):
         # Newer releases know more chips.
         self.path = next(filter(None, map(shutil.which, ["clang++-19", "clang++-16", "clang++"])), None)
         self.name = self.path and pathlib.Path(self.path).name
+        self.library = self.path and device_library(self.path)
+        # Without the library, its functions (exp, log) are calls; assume that they need no memory.
+        self.options = ("-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib",
+                        *(() if self.library else ("-mllvm", "-amdgpu-assume-external-call-stack-size=0")), "-O3", "-S", "-o", "-")
 
     @functools.cache
     def knows(self, chip):
@@ -64,10 +66,12 @@ class Clang:
 
     @functools.cache
     def version(self):
-        return subprocess.run([self.path, "--version"], capture_output=True, text=True).stdout
+        version = subprocess.run([self.path, "--version"], capture_output=True, text=True).stdout
+        return version + (f"with {digest_of(self.library)}" if self.library else "")
 
     def run(self, chip, source):
-        command = [self.path, *self.options, f"--offload-arch={chip}", str(source)]
+        linked = library_options(self.path, self.library, chip) if self.library else ()
+        command = [self.path, *self.options, *linked, f"--offload-arch={chip}", str(source)]
         return subprocess.run(command, capture_output=True, text=True)
 
     def compile(self, chip, source):
