@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the tools compile: AMD's device library is linked as hipRTC links it."""
+"""How the tools compile: AMD's device library is linked as hipRTC links it, and models are named with their sizes."""
 import pathlib
 import sys
 import tempfile
@@ -12,6 +12,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
 from gpu_cost import compilers, device_library  # noqa: E402
 from gpu_cost.compilers import Clang  # noqa: E402
+from gpu_cost.models import model_options  # noqa: E402
 
 KERNEL = """extern "C" __attribute__((device)) float __ocml_tanh_f32(float);
 extern "C" __attribute__((global)) void kernel(float* x) { x[__builtin_amdgcn_workitem_id_x()] = __ocml_tanh_f32(*x); }
@@ -54,6 +55,17 @@ class DeviceLibrary(unittest.TestCase):
             # f32 keeps small numbers on all of these, and nothing is said to be finite: hipRTC's defaults.
             for name in ("ocml.bc", f"oclc_wavefrontsize64_{wide}.bc", "oclc_daz_opt_off.bc", "oclc_unsafe_math_off.bc", "oclc_finite_only_off.bc"):
                 self.assertIn(name, names, chip)
+
+
+class Models(unittest.TestCase):
+    def test_names_with_sizes(self):
+        for text, options in (("cnn", "--model cnn"), ("gpt2-nano:bf16", "--model gpt2-nano --precision bf16"),
+                              ("resnet50::64", "--model resnet50 --batch-size 64"),
+                              ("gpt2-small:bf16:8:50257", "--model gpt2-small --precision bf16 --batch-size 8 --classes 50257")):
+            self.assertEqual(model_options(text), options.split())
+        for text in ("", ":bf16", "cnn:f32:many", "cnn:f32:8:-1", "cnn:f32:8:10:1"):
+            with self.assertRaises(ValueError, msg=text):
+                model_options(text)
 
 
 if __name__ == "__main__":
