@@ -403,39 +403,78 @@ LoopProgram scaled_sum(int64_t extent, DType type) {
   return b.p;
 }
 
+struct ManyLoops {
+  std::vector<LoopProgram> programs;
+  Memory start;
+};
+
+/// Scaled sums of these extents (0: without dimensions). Buffers are numbered across all programs, and the
+/// third one (k) is shared.
+ManyLoops many_loops(DType type, const Ints& extents) {
+  std::mt19937 rng(5);
+  ManyLoops all;
+  for (const int64_t extent : extents) {
+    LoopProgram p = scaled_sum(extent, type);
+    Memory own = memory_for(p, rng);
+    std::vector<int> number;
+    for (size_t b = 0; b < own.data.size(); ++b) {
+      const bool shared = b == 2 && !all.programs.empty();
+      number.push_back(shared ? 2 : static_cast<int>(all.start.data.size()));
+      if (!shared) all.start.data.push_back(own.data[b]);
+    }
+    for (LoopOperand& o : p.operands) o.buffer = number[static_cast<size_t>(o.buffer)];
+    all.programs.push_back(std::move(p));
+  }
+  for (LoopProgram& p : all.programs) p.buffers = static_cast<int>(all.start.data.size());
+  return all;
+}
+
+/// The device's, the other grain's, and the latter's with vectors.
+std::vector<GpuTraits> grains_of(const gpu::GpuDevice& device) {
+  GpuTraits other = device.facts().traits;
+  other.grain = other_grain(other.grain);
+  return {device.facts().traits, other, with_vectors(other)};
+}
+
+/// Checks that one launch computes what the loops do one by one.
+void check_joined(gpu::GpuDevice& device, const ManyLoops& all) {
+  Memory want = all.start;
+  for (const LoopProgram& p : all.programs)
+    want = run_on(device, gpu_loop_candidates(p, device.facts().traits).front(), want);
+  for (const GpuTraits& traits : grains_of(device)) {
+    const Memory got = run_on(device, gpu_joined_loops(all.programs, traits), all.start);
+    for (size_t b = 0; b < want.data.size(); ++b) EXPECT_EQ(got.data[b], want.data[b]) << "buffer " << b;
+  }
+}
+
+std::string joined_source(const ManyLoops& all, const GpuTraits& traits) {
+  return gpu_joined_loops(all.programs, traits).launches.front().source;
+}
+
 TEST(GpuLoops, ManyInOneLaunchAreThoseOneByOne) {
   ATHANOR_NEEDS_GPU();
-  std::mt19937 rng(5);
   for (const DType type : {DType::f32, DType::bf16}) {
-    std::vector<LoopProgram> programs;
-    Memory start;
-    for (const int64_t extent : {0, 70001, 1, 3, 17, 256, 1000, 4097, 129}) {
-      LoopProgram p = scaled_sum(extent, type);
-      Memory own = memory_for(p, rng);
-      // Buffers are numbered across all programs, and the third one (k) is shared.
-      std::vector<int> number;
-      for (size_t b = 0; b < own.data.size(); ++b) {
-        const bool shared = b == 2 && !programs.empty();
-        number.push_back(shared ? 2 : static_cast<int>(start.data.size()));
-        if (!shared) start.data.push_back(own.data[b]);
-      }
-      for (LoopOperand& o : p.operands) o.buffer = number[static_cast<size_t>(o.buffer)];
-      programs.push_back(std::move(p));
-    }
-    for (LoopProgram& p : programs) p.buffers = static_cast<int>(start.data.size());
+    const ManyLoops all = many_loops(type, {0, 70001, 1, 3, 17, 256, 1000, 4097, 129});
     for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
-      GpuTraits gpu = device.facts().traits;
-      gpu.grain = other_grain(gpu.grain);
-      Memory want = start;
-      for (const LoopProgram& p : programs)
-        want = run_on(device, gpu_loop_candidates(p, device.facts().traits).front(), want);
-      const std::string vectors = gpu_joined_loops(programs, with_vectors(gpu)).launches.front().source;
-      EXPECT_NE(vectors.find("READ_ALIGNED("), std::string::npos);
-      for (const GpuTraits& traits : {device.facts().traits, gpu, with_vectors(gpu)}) {
-        const Memory got = run_on(device, gpu_joined_loops(programs, traits), start);
-        for (size_t b = 0; b < want.data.size(); ++b) EXPECT_EQ(got.data[b], want.data[b]) << "buffer " << b;
-      }
+      EXPECT_NE(joined_source(all, grains_of(device).back()).find("READ_ALIGNED("), std::string::npos);
+      check_joined(device, all);
+    }
+  }
+}
+
+// Loops that fill their groups, as counters of a single number do, need no branch. Before a branch Clang
+// keeps a comparison for every loop, and of many loops it spilled some.
+TEST(GpuLoops, LoopsThatFillTheirGroupsHaveNoBranch) {
+  ATHANOR_NEEDS_GPU();
+  const ManyLoops filling = many_loops(DType::f32, {0, 1, 1, 0}), mixed = many_loops(DType::f32, {2, 1, 2});
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    check_joined(device, filling);
+    check_joined(device, mixed);
+    for (const GpuTraits& traits : grains_of(device)) {
+      EXPECT_EQ(joined_source(filling, traits).find("size"), std::string::npos);
+      EXPECT_NE(joined_source(mixed, traits).find("size"), std::string::npos);
     }
   }
 }

@@ -42,6 +42,7 @@ class JoinedLoops {
                 ? 1
                 : std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(room)),
                                       traits.grain->joined_elements, most_elements);
+    each_ = std::min(each_, enough);
     index_type_ = std::max(far, largest) > INT32_MAX - items_ * each_ ? "i64" : "i32";
     // The pattern's strides come from a program with a dimension. The longest program decides on vectors.
     for (const LoopProgram& program : programs)
@@ -51,6 +52,9 @@ class JoinedLoops {
     name_buffers();
     for (const gpu::VectorRows& rows : gpu::vector_rows(pattern_, traits))
       if (rows.width <= each_ && !rows.begins_before()) width_ = std::max(width_, rows.width);
+    checks_ = width_ > 1 || std::ranges::any_of(programs, [&](const LoopProgram& program) {
+                return program.iterations() % (items_ * each_) != 0;
+              });
   }
 
   GpuCandidate run() {
@@ -108,10 +112,10 @@ class JoinedLoops {
   void compute(const std::string& flat) {
     const std::vector<std::string> index(pattern_.space.size(), flat);
     if (width_ > 1) return gpu::write_vector(code_, pattern_, {width_, "size"}, index_type_, index);
-    code_.open(fmt::format("if ({} < size)", flat));
+    if (checks_) code_.open(fmt::format("if ({} < size)", flat));
     gpu::write_steps(code_, pattern_, pattern_.body, 0, index);
     gpu::write_stores(code_, pattern_, pattern_.stores, index);
-    code_.close();
+    if (checks_) code_.close();
   }
 
   // Selections, not branches: a CPU's compiler moves them out of its loop over work-items and vectorises that
@@ -120,7 +124,7 @@ class JoinedLoops {
     const auto types = gpu::buffer_types(pattern_);
     code_.line("const i32 group = GROUP_ID(0);");
     code_.line("i32 first = 0;");
-    code_.line(fmt::format("{} size = {};", index_type_, programs_.front().iterations()));
+    if (checks_) code_.line(fmt::format("{} size = {};", index_type_, programs_.front().iterations()));
     for (size_t m = 0; m < bound_.size(); ++m)
       code_.line(
           fmt::format("GLOBAL STORED({}) *m{} = buffer{};", language_name(types[m]), m, bound_[m].front()));
@@ -129,7 +133,7 @@ class JoinedLoops {
       if (p > 0) {
         const std::string here = fmt::format("group >= {}", groups);
         code_.line(fmt::format("first = {} ? {} : first;", here, groups));
-        code_.line(fmt::format("size = {} ? {} : size;", here, programs_[p].iterations()));
+        if (checks_) code_.line(fmt::format("size = {} ? {} : size;", here, programs_[p].iterations()));
         for (size_t m = 0; m < bound_.size(); ++m)
           if (bound_[m][p] != bound_[m][p - 1])
             code_.line(fmt::format("m{0} = {1} ? buffer{2} : m{0};", m, here, bound_[m][p]));
@@ -144,6 +148,9 @@ class JoinedLoops {
   std::vector<std::vector<int>> bound_;  // [name][program]
   int64_t items_ = 1, each_ = 1;         // work-items of a group, elements of an item
   int64_t width_ = 1;                    // elements of a vector
+  // Whether items may lie beyond their loop. Before that branch Clang keeps the result of every comparison
+  // with a loop's first group for the choices behind it: of many loops, more than a wave's scalar registers.
+  bool checks_ = true;
   std::string index_type_;
   Code code_;
 };
