@@ -20,7 +20,10 @@ add_check(check_tidy TIMEOUT 1800 COMMAND tools/check-tidy --since HEAD~40)
 set_tests_properties(check_tidy PROPERTIES PROCESSORS 2 COST 1000)
 if(ATHANOR_OPENCL)
   add_check(check_gpu_kernels TIMEOUT 1200 COMMAND tools/check-gpu-kernels --in-turns)
-  set_tests_properties(check_gpu_kernels PROPERTIES PROCESSORS 2)
+  # Sizes in which people train have longer epilogues and larger tiles, and joined launches with more loops.
+  add_check(check_gpu_kernels_of_sizes TIMEOUT 600
+            COMMAND tools/check-gpu-kernels --models bert-base:f16:16 resnet50:bf16:64 --no-candidates --chips gfx1201)
+  set_tests_properties(check_gpu_kernels check_gpu_kernels_of_sizes PROPERTIES PROCESSORS 2)
 endif()
 add_check(gpu_cost TIMEOUT 60 COMMAND tests/gpu_cost/gpu_cost_test.py)
 add_check(gpu_compilers TIMEOUT 60 COMMAND tests/gpu_cost/compilers_test.py)

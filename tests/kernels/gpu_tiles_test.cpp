@@ -357,6 +357,38 @@ TEST(TileStores, AreOfSixteenBytes) {
     }
 }
 
+/// The source of the first guess for a product of f16 on gfx1201. So many vectors are added to its rows.
+std::string sum_with(int vectors) {
+  const auto desc = [](DType type, const Shape& shape) {
+    return OperandDesc{type, shape, {}, contiguous_strides(shape)};
+  };
+  const OperandDesc matrix = desc(DType::f16, {1, 2048, 2048});
+  KernelRequest request{&find_op("batch_matmul"), {}, {matrix, matrix}, {matrix}, {}};
+  Builder b({1, 2048, 2048});
+  int x = b.load(0, DType::f16, dense({1, 2048, 2048}));
+  for (int v = 1; v <= vectors; ++v) {
+    request.inputs.push_back(desc(DType::f32, {2048}));
+    x = b.op(Prim::add, DType::f32, x, b.load(v, DType::f32, {0, 0, 1}));
+  }
+  b.store(x, vectors + 1, DType::f16, dense({1, 2048, 2048}));
+  request.epilogue = b.p;
+  GpuTraits traits;
+  add_architecture(traits, GpuTarget::hip, "gfx1201");
+  set_driver_facts(traits, GpuTarget::hip, "gfx1201");
+  const GpuCandidate candidate = gpu_candidates(request, traits).front();
+  EXPECT_TRUE(candidate.name.starts_with("wmma")) << candidate.name;
+  return candidate.launches.front().source;
+}
+
+// What an epilogue reads for two rounds must have room beside the sums, or a fence keeps the rounds apart.
+TEST(TileStores, RoundsThatReadMuchAreFenced) {
+  const auto fenced = [](const std::string& source) {
+    return source.find("SCHEDULE_FENCE()", source.find("column_begin = ")) != std::string::npos;
+  };
+  EXPECT_FALSE(fenced(sum_with(1)));
+  EXPECT_TRUE(fenced(sum_with(8)));
+}
+
 class GpuWideTiles : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override {

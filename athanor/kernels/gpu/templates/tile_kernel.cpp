@@ -46,6 +46,12 @@ int64_t TileKernel::local_bytes() const {
   return point_.stages * (tiles + (point_.boxes ? arrival : 0));
 }
 
+int64_t TileKernel::held_sums() const {
+  const auto terms =
+      reduces() ? static_cast<int64_t>(p_.epilogue.reductions().size() * kept_cells().size()) : 0;
+  return wave_m() * wave_n() / unit_.wave + terms;
+}
+
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
   if (p_.has_prologue() && (point_.async || unit_.reads_local())) return false;
@@ -63,17 +69,13 @@ bool TileKernel::fits(const GpuTraits& traits) const {
   // Reduced values wait in registers beside the sums, and RDNA's compiler takes another register for each
   // step of an epilogue. Above these limits it spills.
   constexpr int64_t most_sums = 144, most_with_steps = 160;
-  const auto terms =
-      reduces() ? static_cast<int64_t>(p_.epilogue.reductions().size() * kept_cells().size()) : 0;
-  const int64_t sums = wave_m() * wave_n() / unit_.wave + terms;
-  if (terms > 0 && sums > most_sums) return false;
+  const int64_t sums = held_sums();
+  if (reduces() && sums > most_sums) return false;
   if (point_.streams > 0 && !can_stream()) return false;
   const bool finishes = point_.splits == 1 && unit_.form == MatrixUnit::Form::wmma;
   if (finishes && sums + p_.epilogue.steps() > most_with_steps) return false;
-  // Addresses and counters need the rest of RDNA's 256 registers.
-  constexpr int64_t most_in_loop = 232;
   if (unit_.form == MatrixUnit::Form::wmma &&
-      sums + fragment_registers() + a_.load_registers() + b_.load_registers() > most_in_loop)
+      sums + fragment_registers() + a_.load_registers() + b_.load_registers() > most_in_use)
     return false;
   // Registers hold two sets of fragments in turn.
   if (point_.async && point_.k / a_.fragment_k() % 2 != 0) return false;

@@ -59,7 +59,11 @@ class TileKernel {
   void read(int64_t set, const std::string& step, const std::string& at);
   TileOperand::Range all_columns() const { return {0, wave_n() / unit_.n}; }
   void multiply(int64_t set, int64_t set_of_b, TileOperand::Range columns);
+  // Registers of a lane: addresses and counters need the rest of RDNA's 256.
+  static constexpr int64_t most_in_use = 232;
   int64_t fragment_registers() const;  // of a set of them
+  int64_t held_sums() const;           // and reduced values
+  bool fences_epilogue(int64_t run) const;
   void read_and_multiply(const std::string& at, bool is_last);
   void read_and_multiply_by_columns(const std::string& at);
   void loop_of_copies();

@@ -53,6 +53,15 @@ std::string TileKernel::register_of(DType type, const std::vector<std::string>& 
              : fmt::format("PACKED({}, {}, {})", language_name(type), values[first], values[first + 1]);
 }
 
+/// Whether a fence comes before the next elements that are stored together. Units of lanes have no registers
+/// for the steps of two. On RDNA4 a round's results wait for each other, and Clang loads meanwhile what the
+/// next round reads: without a fence, the loads of both must have room beside the sums.
+bool TileKernel::fences_epilogue(int64_t run) const {
+  if (unit_.of_lanes()) return p_.epilogue.has_further_results();
+  const int64_t loads = unit_.c.elements * std::ssize(p_.epilogue.parameters());
+  return unit_.form == MatrixUnit::Form::wmma && run > 1 && held_sums() + 2 * loads > most_in_use;
+}
+
 /// The types in which each element is stored.
 std::vector<DType> TileKernel::stored_types(bool splits) const {
   if (splits) return {unit_.output};
@@ -158,6 +167,7 @@ void TileKernel::store_result(bool splits) {
                          lane_part(c, &LaneLayout::Cell::row), wave_n(),
                          lane_part(c, &LaneLayout::Cell::column)));
   if (reduces() && reduces_all()) declare_terms();
+  const bool fenced = !splits && fences_epilogue(run);
   const bool turned = reduces() && reduces_rows_alone();  // the loop over columns is the outer one
   code_.open(turned ? columns_loop : rows_loop);
   // Otherwise the compiler keeps from one round to the next where elements lie, in lanes' registers, and
@@ -166,7 +176,7 @@ void TileKernel::store_result(bool splits) {
   if (reduces() && !reduces_all()) declare_terms();
   code_.open(turned ? rows_loop : columns_loop);
   for (int e = 0; e < c.elements; e += static_cast<int>(run)) {
-    if (unit_.of_lanes() && further) code_.line("SCHEDULE_FENCE();");  // one after another: fewer registers
+    if (fenced) code_.line("SCHEDULE_FENCE();");
     const LaneLayout::Cell first = c.at(0, e);
     const std::string row = fmt::format("row{}", e), column = fmt::format("column{}", e);
     code_.line(fmt::format("const int {} = {}, {} = {};", row,
