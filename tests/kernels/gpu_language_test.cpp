@@ -174,5 +174,43 @@ TEST(GpuLanguage, FloatsOfSixteenBitsAreTheNearest) {
   }
 }
 
+// In units in the last place of the result, from the smallest numbers on, and on both sides of where the
+// polynomial ends.
+TEST(GpuLanguage, TanhIsWithinThreeUnits) {
+  ATHANOR_NEEDS_GPU();
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  std::vector<float> values = {0.0F,     -0.0F,    infinite,          -infinite,     1e-40F, -1e-30F, 1e-4F,
+                               0.89999F, -0.9F,    0.90001F,          std::nanf(""), 9.0F,   9.1F,    -44.0F,
+                               88.0F,    -3.4e38F, std::nanf("0x123")};
+  for (float x = 1e-3F; x < 12; x *= 1.013F) values.push_back(values.size() % 2 == 0 ? x : -x);
+  const auto count = static_cast<int64_t>(values.size());
+  TestOperand x = random_value(DType::f32, {count}, 1);
+  std::memcpy(x.memory.data(), values.data(), x.memory.size());
+  const std::vector<TestOperand> inputs{std::move(x)};
+  GpuCandidate candidate{.name = "tanhs"};
+  candidate.launches.push_back(
+      {.name = "tanhs",
+       .source = fmt::format("KERNEL void tanhs(BUFFER(const f32, x), BUFFER(f32, y)) {{\n"
+                             "  BIND(const f32, x);\n  BIND(f32, y);\n"
+                             "  for (int i = 0; i < {}; ++i) y[i] = tanh_f32(x[i]);\n}}\n",
+                             count),
+       .arguments = {{0}, {1}}});
+  for (const DeviceInfo& info : gpu_devices()) {
+    const auto got = run_on(gpu::gpu_device(info.device), candidate, inputs,
+                            {DType::f32, {count}, {}, contiguous_strides({count})});
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double want = std::tanh(static_cast<double>(values[i]));
+      if (std::isnan(want)) {
+        EXPECT_TRUE(std::isnan(got[i])) << "of NaN: " << got[i];
+        continue;
+      }
+      const auto nearest = static_cast<float>(std::abs(want));
+      const double unit = std::nextafter(nearest, infinite) - nearest;
+      EXPECT_LE(std::abs(got[i] - want), 3 * unit) << info.name << ": tanh of " << values[i];
+      EXPECT_EQ(std::signbit(got[i]), std::signbit(want)) << info.name << ": tanh of " << values[i];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace athanor::testing

@@ -331,6 +331,32 @@ TestOperand whole(DType dtype, const Shape& shape, unsigned seed, const Ints& st
   return value;
 }
 
+// Lanes of RDNA3's units exchange elements between the halves of a wave, those of RDNA4's have neighbours. Rows of
+// odd length without gaps are stored element by element, 16 lanes beside each other.
+TEST(TileStores, OfRdnaAreOfSixteenBytes) {
+  for (const char* architecture : {"gfx1100", "gfx1201"})
+    for (const int64_t n : {1024, 1023}) {
+      const auto desc = [](const Shape& shape) {
+        return OperandDesc{DType::bf16, shape, {}, contiguous_strides(shape)};
+      };
+      KernelRequest request{
+          &find_op("batch_matmul"), {}, {desc({1, 1024, 64}), desc({1, 64, n})}, {desc({1, 1024, n})}, {}};
+      request.inputs.push_back(desc({n}));
+      request.epilogue = program_of(Epilogue{.bias = true}, request);
+      GpuTraits traits;
+      add_architecture(traits, GpuTarget::hip, architecture);
+      const GpuCandidate candidate = gpu_candidates(request, traits).front();
+      EXPECT_TRUE(candidate.name.starts_with("wmma")) << candidate.name;
+      const std::string& source = candidate.launches.front().source;
+      const auto has = [&](const char* text) { return source.find(text) != std::string::npos; };
+      const bool whole = n % 8 == 0;
+      EXPECT_EQ(has("WRITE_GLOBAL(4, c"), whole) << architecture << " " << n;
+      EXPECT_EQ(has("READ_ALIGNED(4, in1_"), whole) << architecture << " " << n;
+      EXPECT_EQ(has("STORE(bf16, c"), !whole) << architecture << " " << n;
+      EXPECT_EQ(has("EXCHANGE(halves["), whole && std::string(architecture) == "gfx1100");
+    }
+}
+
 // The accesses of the first guess for a product of bf16 with an epilogue, on NVIDIA's generations.
 TEST(TileStores, AreOfSixteenBytes) {
   const Shape matrix{1, 1024, 1024};

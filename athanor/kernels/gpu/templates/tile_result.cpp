@@ -54,7 +54,7 @@ std::string TileKernel::register_of(DType type, const std::vector<std::string>& 
 }
 
 /// Whether a fence comes before the next elements that are stored together. Units of lanes have no registers
-/// for the steps of two. On RDNA4 a round's results wait for each other, and Clang loads meanwhile what the
+/// for the steps of two. On RDNA a round's results wait for each other, and Clang loads meanwhile what the
 /// next round reads: without a fence, the loads of both must have room beside the sums.
 bool TileKernel::fences_epilogue(int64_t run) const {
   if (unit_.of_lanes()) return p_.epilogue.has_further_results();
