@@ -331,8 +331,8 @@ TestOperand whole(DType dtype, const Shape& shape, unsigned seed, const Ints& st
   return value;
 }
 
-// Lanes of RDNA3's units exchange elements between the halves of a wave, those of RDNA4's have neighbours. Rows of
-// odd length without gaps are stored element by element, 16 lanes beside each other.
+// Lanes of RDNA3's units exchange elements between the halves of a wave, those of RDNA4's have neighbours.
+// Rows of odd length without gaps are stored element by element, 16 lanes beside each other.
 TEST(TileStores, OfRdnaAreOfSixteenBytes) {
   for (const char* architecture : {"gfx1100", "gfx1201"})
     for (const int64_t n : {1024, 1023}) {
