@@ -14,7 +14,12 @@ constexpr size_t max_operands = 24;
 // Recomputing an elementwise value pays if it reads no more full-size operands than this ...
 constexpr size_t max_recompute_reads = 2;
 // ... and takes no more steps than this.
-constexpr size_t max_recompute_steps = 12;
+constexpr size_t max_recompute_steps = 12, steps_of_function = 4;
+
+/// Functions that may be cheap: see Backend::has_cheap_functions().
+bool is_function(Prim prim) {
+  return prim == Prim::exp || prim == Prim::log || prim == Prim::tanh || prim == Prim::erf;
+}
 
 Ints without_ones(const Shape& shape) {
   Ints dims;
@@ -95,8 +100,11 @@ class Fuser {
 
   Cone cone_of(int id) const {
     Cone cone;
-    cone.steps = is_storage_cast(id) ? 0 : 1;
-    cone.costly = is_costly(node(id).op->prim);
+    const Prim prim = node(id).op->prim;
+    const Device device = node(id).type.device;
+    const bool cheap = is_function(prim) && backend_of(device).has_cheap_functions(device.index);
+    cone.steps = is_storage_cast(id) ? 0 : cheap ? steps_of_function : 1;
+    cone.costly = is_costly(prim) && !cheap;
     for (int input : node(id).inputs) {
       if (is_body(input) && result_.recomputed[static_cast<size_t>(input)]) {
         const Cone& below = cones_[static_cast<size_t>(input)];

@@ -169,6 +169,8 @@ class Backend : public DeviceProvider, public Allocator {
   /// The multiples, in bytes, at which rows of matrices should begin, because products then read several
   /// elements at once. 1: anywhere.
   virtual int64_t row_alignment(int /*device*/) { return 1; }
+  /// Whether computing exp, log, tanh or erf again takes less time than a value's way to memory and back.
+  virtual bool has_cheap_functions(int /*device*/) { return false; }
   /// Why products of f16 or bf16 are not faster than those of f32 on the device, to follow "on cpu, "; "" if
   /// they are faster.
   virtual std::string slow_in(int /*device*/, DType /*dtype*/) const { return {}; }

@@ -111,14 +111,14 @@ class AlignedRows : public ::testing::Test {
 TEST_F(AlignedRows, LogitsAndTheirGradient) {
   const auto plan = plan_for(classifier(paper()));
   const std::vector<PlanValue> values = spaced(*plan);
-  EXPECT_EQ(values.size(), 3U) << "logits, their exponentials, and the gradient: " << explain(*plan);
+  EXPECT_EQ(values.size(), 2U) << "the logits and their gradient: " << explain(*plan);
   for (const PlanValue& value : values) {
     EXPECT_EQ(value.type.shape[-1], odd_row);
     EXPECT_EQ(value.row_pitch, spaced_row);
     EXPECT_EQ(value.bytes(), 24 * spaced_row * 4);
   }
   EXPECT_EQ(std::ranges::count_if(values, [](const PlanValue& value) { return value.in_place_of >= 0; }), 1)
-      << "the gradient takes over the exponentials' memory: " << explain(*plan);
+      << "the gradient takes over the logits' memory: " << explain(*plan);
   int written = 0, read = 0;
   for (const PlanStep& step : plan->steps) {
     if (!step.request) continue;

@@ -377,5 +377,23 @@ TEST(Plan, UnknownPassesAreNamedWithTheNearest) {
   }
 }
 
+// An exponential takes a GPU less time than to write it and read it again; a CPU keeps it.
+TEST(Plan, GpusComputeFunctionsAgain) {
+  const auto kept = [](Device device) {
+    const Tensor x = uniform({64, 1000}, -1, 1).eval().to(device);
+    const auto softmax_of = [](const Tensor& from) {
+      const Tensor e = exp(from);
+      return e / sum(e, {1}, true);
+    };
+    const Tensor y = softmax_of(x);
+    const auto plan = plan_for({y});
+    return std::ranges::count_if(plan->values, [](const PlanValue& value) {
+      return value.kind == PlanValue::Kind::temporary && value.type.shape.size() == 64 * 1000;
+    });
+  };
+  EXPECT_EQ(kept({}), 1);
+  EXPECT_EQ(kept(parse_device("offline")), 0);
+}
+
 }  // namespace
 }  // namespace athanor

@@ -34,6 +34,7 @@ class KernelLanguageBackend : public Backend {
   virtual GpuAccess access(int device) = 0;
   bool takes_strides(const Op& op) const override { return gpu_takes_strides(op); }
   int64_t row_alignment(int device) override { return access(device).traits.grain->row_alignment; }
+  bool has_cheap_functions(int device) override { return access(device).traits.grain->cheap_functions; }
   bool computes_together(int device, const KernelRequest& request) override {
     return gpu_computes_together(request, access(device).traits);
   }

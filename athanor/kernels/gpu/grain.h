@@ -42,6 +42,9 @@ struct Grain {
   int64_t zeros = 64;  // of a group that clears memory
 
   int64_t row_alignment = 16;  // bytes at whose multiples rows of matrices should begin
+  /// Whether exp, log, tanh and erf, some 20 instructions, are cheap beside the 8 bytes of an f32 that is
+  /// written and read: GPUs compute some 50 operations or more in the time of 8 bytes.
+  bool cheap_functions = true;
 
   // About how many elements of whole rows (or planes) an item computes. 1: each item computes one element,
   // and its neighbours the neighbouring ones.
@@ -98,6 +101,7 @@ inline constexpr Grain coarse_grain{.side_by_side = 1,
                                     .winograd_chunks = 8,
                                     .zeros = 16384,
                                     .row_alignment = 1,
+                                    .cheap_functions = false,
                                     .loop_elements = 8192,
                                     .pool_elements = 1024,
                                     .copied_elements = 4096,
