@@ -1,13 +1,13 @@
 // Rows of values that products read begin at multiples of some bytes (Backend::row_alignment), with a gap
 // behind each row. A vocabulary of 50257 tokens would otherwise make products read every element by itself.
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
-#include "athanor/compile/in_place.h"
+#include "athanor/base/ceil_div.h"
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/row_pitch.h"
 
@@ -23,7 +23,7 @@ class RowAligner {
     for (PlanStep& step : plan_.steps) find_fixed(step);
     for (bool changed = true; changed;) {
       changed = keep_results_alike();
-      changed |= keep_updates_in_place();
+      changed |= keep_loops_alike();
     }
     leave_unread();
     for (PlanStep& step : plan_.steps) place(step);
@@ -37,25 +37,27 @@ class RowAligner {
   int64_t row_of(int v) const { return value(v).type.shape[-1]; }
   int64_t size_of_element(int v) const { return static_cast<int64_t>(size_of(value(v).type.dtype)); }
 
-  /// Elements from row to row, or 0 if rows need no gaps. Gaps take at most a 16th of the memory.
+  /// Whether rows begin at places that products and loops read element by element.
+  static bool begins_anywhere(const PlanValue& value) {
+    const Shape& shape = value.type.shape;
+    const int64_t row = shape.rank() == 0 ? 0 : shape[-1] * static_cast<int64_t>(size_of(value.type.dtype));
+    return row % backend_of(value.type.device).row_alignment(value.type.device.index) != 0;
+  }
+
+  /// Elements from row to row, or 0 if rows need no gaps: multiples of 64 elements, or of fewer if the gaps
+  /// would take more than a 32nd of the memory; never more than a 16th. All types get the same, so that one
+  /// kernel can store several.
   static int64_t wanted_pitch(const PlanValue& value) {
-    constexpr int64_t most_alignment = 128;  // bytes: more than that no transfer from memory has
-    constexpr int64_t small_gap = 32, most_gap = 16;
-    const TensorType& type = value.type;
-    const int64_t least = backend_of(type.device).row_alignment(type.device.index);
-    if (value.kind != PlanValue::Kind::temporary || value.layout.block != 0 || type.shape.rank() < 2 ||
-        type.shape.size() == 0)
+    constexpr int64_t most = 64, least = 8, small_gap = 32, most_gap = 16;  // elements; parts of the memory
+    const Shape& shape = value.type.shape;
+    if (value.kind != PlanValue::Kind::temporary || value.layout.block != 0 || shape.rank() < 2 ||
+        shape.size() == 0 || !begins_anywhere(value))
       return 0;
-    const int64_t size = static_cast<int64_t>(size_of(type.dtype)), row = type.shape[-1];
-    if (row * size % least == 0) return 0;
-    const auto padded = [&](int64_t alignment) {
-      const int64_t elements = std::max<int64_t>(1, alignment / size);
-      return (row + elements - 1) / elements * elements;
-    };
-    int64_t alignment = std::max(least, most_alignment);
-    while (alignment > least && (padded(alignment) - row) * small_gap > row) alignment /= 2;
-    const int64_t pitch = padded(alignment);
-    return (pitch - row) * most_gap <= row ? pitch : 0;
+    const int64_t row = shape[-1];
+    int64_t alignment = most;
+    const auto pitch = [&] { return ceil_div(row, alignment) * alignment; };
+    while (alignment > least && (pitch() - row) * small_gap > row) alignment /= 2;
+    return (pitch() - row) * most_gap <= row ? pitch() : 0;
   }
 
   /// One use of a buffer by a step: operands of a loop program, and the description of a product's operand.
@@ -161,37 +163,40 @@ class RowAligner {
     return changed;
   }
 
-  /// A loop may write its result over an operand only if both lie in memory alike, which saves more than gaps
-  /// do. True if a value has lost its gaps.
-  bool keep_updates_in_place() {
+  /// A loop reads and writes several elements at once if all rows begin at the same place of a vector, and
+  /// writes its result over an operand if both lie in memory alike. So all full-size values of a loop whose
+  /// rows are as long have gaps, or none. True if a value has lost its gaps.
+  bool keep_loops_alike() {
     bool changed = false;
     for (const PlanStep& step : plan_.steps) {
       if (step.loops.empty()) continue;
-      const std::vector<Walk> walks = walks_of(step);
-      for (const int out : step.writes)
-        for (const int in : step.reads) {
-          if ((pitch(in) == 0) == (pitch(out) == 0) || value(in).type.bytes() != value(out).type.bytes() ||
-              value(in).kind != PlanValue::Kind::temporary || !walks_alike(step, walks, in, out))
-            continue;
-          pitch(in) = pitch(out) = 0;
-          changed = true;
-        }
+      for (const BufferRef& spaced : step.buffers) {
+        if (pitch(spaced.value) == 0) continue;
+        const Shape& shape = value(spaced.value).type.shape;
+        const auto is_dense = [&](const BufferRef& other) {
+          const Shape& its = value(other.value).type.shape;
+          return pitch(other.value) == 0 && its.size() == shape.size() && its[-1] == shape[-1] &&
+                 begins_anywhere(value(other.value));
+        };
+        if (std::ranges::none_of(step.buffers, is_dense)) continue;
+        pitch(spaced.value) = 0;
+        changed = true;
+      }
     }
     return changed;
   }
 
   /// Only products gain from gaps. Values whose rows are as long as those that products read keep them too,
-  /// because loops may update one in place of the other.
+  /// for the loops that read both.
   void leave_unread() {
-    std::map<std::pair<int64_t, DType>, bool> read;
-    const auto key = [&](int v) { return std::pair(row_of(v), value(v).type.dtype); };
+    std::set<int64_t> read;  // lengths of rows
     for (PlanStep& step : plan_.steps)
       for (const Use& use : uses_of(step))
         if (const int v = step.buffers[use.buffer].value;
             step.request && use.buffer < step.request->own_inputs() && pitch(v) != 0)
-          read[key(v)] = true;
+          read.insert(row_of(v));
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
-      if (pitch(v) != 0 && !read[key(v)]) pitch(v) = 0;
+      if (pitch(v) != 0 && !read.contains(row_of(v))) pitch(v) = 0;
   }
 
   void place(PlanStep& step) {

@@ -133,7 +133,7 @@ Plan schedule(const Graph& graph, const std::vector<bool>& donated, const Compil
   if (options.enabled(Pass::epilogue) && !options.spares_memory) absorb_loops(plan, donated);
   // To report which tensor has a NaN, each one must be in memory.
   if (options.enabled(Pass::prologue) && !options.spares_memory && !options.check_nan) absorb_prologues(plan);
-  if (options.enabled(Pass::layout) && !options.check_nan) align_rows(plan);
+  if (options.enabled(Pass::layout) && !options.spares_memory && !options.check_nan) align_rows(plan);
   order_steps(plan, donated, options);
   if (options.enabled(Pass::inplace) && plan.copies() > 0) delay_copies(plan);
   // To report which tensor has a NaN, each loop must be a step by itself.

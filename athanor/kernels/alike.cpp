@@ -61,6 +61,7 @@ std::string bucket_of(const KernelRequest& request) {
     for (const int64_t extent : operand.shape) extents.push_back(extent_class(extent));
     bucket += fmt::format(" {}[{}]", to_string(operand.dtype), fmt::join(extents, ","));
     bucket += operand.layout.block != 0 ? to_string(operand.layout) : axis_order(operand);
+    if (operand.padding > 0) bucket += "+";  // read and written by whole vectors
   };
   for (const auto& input : request.inputs) add(input);
   for (const auto& output : request.outputs) add(output);

@@ -28,8 +28,8 @@ struct Layout {
 std::string to_string(Layout layout);
 
 /// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows)
-/// with `strides` in elements. Blocked operands are always dense. Outputs have no gaps, but for rows that
-/// begin as Backend::row_alignment() asks, and are row-major unless Backend::takes_strides().
+/// with `strides` in elements. Blocked operands are always dense. Outputs have no gaps, except behind rows
+/// that Backend::row_alignment() spaces, and are row-major unless Backend::takes_strides().
 struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;

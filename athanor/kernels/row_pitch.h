@@ -18,7 +18,7 @@ struct Places {
 std::optional<Places> with_pitch(const Places& places, const Ints& extents, int64_t row, int64_t from,
                                  int64_t to);
 
-/// Whether an output's rows have gaps.
+/// Whether an output's rows have gaps. Only results of products have them, whose last axis is the row.
 bool has_gaps(const OperandDesc& output);
 /// The same request with outputs, and a result that is not stored, whose rows have none.
 KernelRequest without_gaps(KernelRequest request);

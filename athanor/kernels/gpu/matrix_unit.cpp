@@ -320,7 +320,8 @@ LaneLayout::Cell LaneLayout::at(int of_lane, int of_element) const {
 }
 
 bool MatrixUnit::interleaves_halves() const {
-  return c.elements == rdna3_out.elements && c.lane == rdna3_out.lane && c.element == rdna3_out.element;
+  return exchanges_lanes() && c.elements == rdna3_out.elements && c.lane == rdna3_out.lane &&
+         c.element == rdna3_out.element;
 }
 
 int MatrixUnit::a_registers() const { return a.elements * static_cast<int>(size_of(input)) / 4; }

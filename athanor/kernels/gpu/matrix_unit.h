@@ -57,7 +57,8 @@ struct MatrixUnit {
   bool a_by_steps() const { return form == Form::dpas; }
   /// Whether the language of its kernels has words for exchanges between lanes.
   bool exchanges_lanes() const { return !opencl; }
-  /// Whether a lane has every second row of eight of C, and the lane 16 further the rows between them.
+  /// Whether a lane has every second row of eight of C, the lane 16 further the rows between them, and both
+  /// can exchange them.
   bool interleaves_halves() const;
   /// Whether each lane multiplies alone.
   bool of_lanes() const { return form == Form::fma || form == Form::dot; }

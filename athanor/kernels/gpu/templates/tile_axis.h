@@ -33,6 +33,7 @@ class TileAxis {
 
   /// Elements behind the last one that may be read or, of a result, written; for even() axes.
   TileAxis& pad(int64_t elements);
+  int64_t padding() const { return padding_; }
   /// Whether `v` elements at a time may be read or written, from each multiple of v within a run on.
   bool has_whole(int64_t v) const { return (run() + v - 1) / v * v <= run() + padding_; }
 

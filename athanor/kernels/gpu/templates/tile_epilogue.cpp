@@ -60,10 +60,21 @@ std::string TileKernel::finished(const std::string& run, int64_t r, const std::s
                                v.registers > 4 && r >= in_one ? "_more" : "",
                                v.registers > 4 ? r % in_one : r));
   }
-  const bool along_rows = row_.stride() == 1;
-  return p_.epilogue.call(x, plus(fmt::format("c_first + {}", place_of(row, column)), r),
-                          plus("m0 + " + row, along_rows ? r : 0), plus("n0 + " + column, along_rows ? 0 : r),
-                          read);
+  std::string row_index = "m0 + " + row, column_index = "n0 + " + column;
+  if (r > 0) {
+    std::string& index = row_.stride() == 1 ? row_index : column_index;
+    index = index_along(row, column, r);
+    // What is behind the last element is computed for the padding, and other operands have none.
+    if (along().padding() > 0) index = fmt::format("MIN({}, {})", index, along().extent() - 1);
+  }
+  return p_.epilogue.call(x, plus(fmt::format("c_first + {}", place_of(row, column)), r), row_index,
+                          column_index, read);
+}
+
+/// The index along C's rows or columns, whichever run in memory, of element r of the run that begins at a row
+/// and column.
+std::string TileKernel::index_along(const std::string& row, const std::string& column, int64_t r) const {
+  return row_.stride() == 1 ? plus("m0 + " + row, r) : plus("n0 + " + column, r);
 }
 
 }  // namespace athanor::gpu

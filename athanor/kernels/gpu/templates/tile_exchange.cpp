@@ -108,7 +108,8 @@ void TileKernel::store_exchanged_results(const Chunk& chunk, int64_t pairs, bool
       for (int64_t r = 0; r < pair; ++r)
         code_.line(fmt::format("const Finished finished{} = {};", r, values[static_cast<size_t>(r)]));
       const bool in_unit = unit_.n > eight;
-      add_terms(chunk.element + static_cast<int>(in_unit ? 2 * pair * f : 0), pair, 0, in_unit ? 0 : f);
+      add_terms(chunk.element + static_cast<int>(in_unit ? 2 * pair * f : 0),
+                {index_along(row, column, 0), index_along(row, column, 1)}, 0, in_unit ? 0 : f);
     }
     for (size_t k = 0; k < types.size(); ++k) {
       if (further) values = {fmt::format("finished0.result{}", k), fmt::format("finished1.result{}", k)};

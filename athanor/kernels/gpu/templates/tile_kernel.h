@@ -74,6 +74,8 @@ class TileKernel {
   void multiply_local_matrices(const std::string& at);
   void await_local_matrices();
   // The epilogue (tile_epilogue.cpp).
+  const TileAxis& along() const { return row_.stride() == 1 ? row_ : column_; }  // of runs in memory
+  std::string index_along(const std::string& row, const std::string& column, int64_t r) const;
   std::string place_of(const std::string& row, const std::string& column) const;
   std::string if_inside(const std::string& row, const std::string& column, bool as_parts) const;
   void read_vectors(const std::string& run, const std::string& row, const std::string& column,
@@ -83,8 +85,8 @@ class TileKernel {
 
   void store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
                  const std::vector<std::string>& values, bool exchanged = false);
-  void store_further(int64_t element, int64_t run, const std::string& at,
-                     const std::vector<std::string>& values);
+  void store_further(int64_t element, const std::string& at, const std::vector<std::string>& values,
+                     const std::vector<std::string>& indices);
   void store_result(bool as_parts);
   static std::string register_of(DType type, const std::vector<std::string>& values, int64_t r);
   std::vector<DType> stored_types(bool as_parts) const;
@@ -118,7 +120,7 @@ class TileKernel {
   std::vector<int> kept_cells() const;
   int kept_of(int element, int64_t unit) const;
   void declare_terms();
-  void add_terms(int element, int64_t count, int64_t name, int64_t unit = 0);
+  void add_terms(int element, const std::vector<std::string>& indices, int64_t name, int64_t unit = 0);
   void store_terms();
 
   Code code_;

@@ -37,7 +37,7 @@ bool stores_eight(const TileProblem::Result& c, const TileAxis& along, const Til
 }
 
 bool TileKernel::exchanges_halves(bool splits) const {
-  if (!unit_.interleaves_halves() || !unit_.exchanges_lanes()) return false;
+  if (!unit_.interleaves_halves()) return false;
   const TileProblem::Result result =
       splits ? TileProblem::Result{{0, static_cast<int64_t>(p_.scratch_start)}, p_.m * p_.n, row_, column_}
              : p_.c;
@@ -95,8 +95,9 @@ void TileKernel::store_run(const std::string& out, const std::string& to, DType 
 }
 
 /// Stores and reduces a run of elements with further results.
-void TileKernel::store_further(int64_t element, int64_t run, const std::string& at,
-                               const std::vector<std::string>& values) {
+void TileKernel::store_further(int64_t element, const std::string& at, const std::vector<std::string>& values,
+                               const std::vector<std::string>& indices) {
+  const int64_t run = std::ssize(values);
   for (int64_t r = 0; r < run; ++r)
     code_.line(fmt::format("const Finished finished{} = {};", element + r, values[static_cast<size_t>(r)]));
   const auto outputs = p_.epilogue.outputs();
@@ -110,7 +111,7 @@ void TileKernel::store_further(int64_t element, int64_t run, const std::string& 
     else
       store_run(fmt::format("out{}_{}", element, k), outputs[k].name, outputs[k].type, place, members);
   }
-  add_terms(static_cast<int>(element), run, element);
+  add_terms(static_cast<int>(element), indices, element);
 }
 
 void TileKernel::store_result(bool splits) {
@@ -186,13 +187,14 @@ void TileKernel::store_result(bool splits) {
     if (!inside.empty()) code_.open(inside);
     const std::string id = std::to_string(e);
     if (!splits) read_vectors(id, row, column, "");
-    std::vector<std::string> values;
+    std::vector<std::string> values, indices;
     for (int64_t r = 0; r < run; ++r) {
+      indices.push_back(index_along(row, column, r));
       const std::string sum = fmt::format("sums[i][j][{}]", e + r);
       values.push_back(splits ? sum : finished(id, r, sum, row, column));
     }
     if (further)
-      store_further(e, run, at, values);
+      store_further(e, at, values, indices);
     else if (run == 1)
       code_.line(fmt::format("STORE({}, c, {}, {});", language_name(type), at, values[0]));
     else

@@ -43,17 +43,23 @@ std::vector<int> TileKernel::kept_cells() const {
   return cells;
 }
 
-/// Adds `count` elements from `element` on, whose results are in finished<name> and the variables after it.
-void TileKernel::add_terms(int element, int64_t count, int64_t name, int64_t unit) {
+/// Adds the elements of a run, from `element` on, whose results are in finished<name> and the variables after
+/// it. `indices`: along C's rows or columns, whichever run in memory. Behind the last one lies padding.
+void TileKernel::add_terms(int element, const std::vector<std::string>& indices, int64_t name, int64_t unit) {
   const auto& reductions = p_.epilogue.reductions();
   const std::vector<int> cells = kept_cells();
-  for (int64_t r = 0; r < count; ++r)
+  for (int64_t r = 0; r < std::ssize(indices) && !reductions.empty(); ++r) {
+    const bool may_be_behind = r > 0 && along().padding() > 0;
+    if (may_be_behind)
+      code_.open(fmt::format("if ({} < {})", indices[static_cast<size_t>(r)], along().extent()));
     for (size_t t = 0; t < reductions.size(); ++t) {
       const auto cell = std::ranges::find(cells, kept_of(element + static_cast<int>(r), unit));
       const std::string term = fmt::format("term{}[{}]", t, cell - cells.begin());
       code_.line(fmt::format("{} = {};", term,
                              combine(reductions[t], term, fmt::format("finished{}.term{}", name + r, t))));
     }
+    if (may_be_behind) code_.close();
+  }
 }
 
 void TileKernel::declare_terms() {
