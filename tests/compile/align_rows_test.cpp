@@ -25,7 +25,7 @@ Tensor input_of(const Shape& shape, Device device) {
   for (float& v : values)
     v = static_cast<float>(static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) -
                            0.5);
-  const Tensor x = Tensor::from(values, shape).to(device);
+  Tensor x = Tensor::from(values, shape).to(device);
   inputs_kept.push_back(x);
   return x;
 }
