@@ -113,10 +113,10 @@ class RowAligner {
   }
 
   std::optional<Places> placed(const BufferRef& ref, Places places, const Ints& extents) const {
-    const int64_t row = row_of(ref.value), pitch = pitch_[static_cast<size_t>(ref.value)];
-    if (pitch == 0) return places;
+    const int64_t pitch = pitch_[static_cast<size_t>(ref.value)];
+    if (pitch == 0) return places;  // a scalar has no rows
     places.offset += ref.byte_offset / size_of_element(ref.value);
-    return with_pitch(places, extents, row, row, pitch);
+    return with_pitch(places, extents, row_of(ref.value), row_of(ref.value), pitch);
   }
 
   /// The outputs of an epilogue that lie in memory as the product's result does.

@@ -74,8 +74,7 @@ std::vector<DType> TileKernel::stored_types(bool splits) const {
 /// Whether each v neighbours in C's memory are in one row or column of it, and begin at a multiple of v
 /// elements.
 bool TileKernel::begins_at(int64_t v, int64_t size, bool splits) const {
-  const bool rows_run = row_.stride() == 1;
-  const TileAxis &along = rows_run ? row_ : column_, &across = rows_run ? column_ : row_;
+  const TileAxis &along = this->along(), &across = &along == &row_ ? column_ : row_;
   const int64_t first = splits ? static_cast<int64_t>(p_.scratch_start) : p_.c.memory.byte_offset;
   return along.has_whole(v) && along.strides_divide_by(v, true) && across.strides_divide_by(v, false) &&
          first % (v * size) == 0 && (splits || p_.c.batch % v == 0);
@@ -125,12 +124,11 @@ void TileKernel::store_result(bool splits) {
   }
   const bool halves = exchanges_halves(splits);
   const LaneLayout& c = c_ = halves ? behind_halves(unit_.c) : unit_.c;
-  const bool rows_run = row_.stride() == 1;
-  const TileAxis& along = rows_run ? row_ : column_;
+  const TileAxis& along = this->along();
   // Neighbours are stored together, in runs that all begin at a multiple of their length.
   int64_t run = 1;
   if (along.stride() == 1 && along.stores_all())
-    run = std::min<int64_t>(run_of(c, rows_run ? &LaneLayout::Cell::row : &LaneLayout::Cell::column),
+    run = std::min<int64_t>(run_of(c, &along == &row_ ? &LaneLayout::Cell::row : &LaneLayout::Cell::column),
                             16 / size);
   while (run > 1 && !begins_at(run, size, splits)) run /= 2;
   if (run * smallest < 4) run = 1;
