@@ -17,7 +17,9 @@ namespace athanor::cpu {
 /// As many columns of B as the last-level cache holds are packed for all threads. Then each thread takes
 /// blocks of A's rows, packs them for its second-level cache, and multiplies them by one panel of B after the
 /// other. A panel stays in the first-level cache. (Goto, van de Geijn: Anatomy of High-Performance Matrix
-/// Multiplication, 2008.) The order in which the products of an element are added depends on k alone.
+/// Multiplication, 2008.) If A has few rows, packing B would take long beside the product. Then A is packed
+/// for all threads, and each thread packs panels of B just before it multiplies by them, so that they never
+/// leave its cache. The order in which the products of an element are added depends on k alone.
 template <class T>
 class Gemm {
  public:
@@ -35,6 +37,13 @@ class Gemm {
     const int64_t most_panels = (by_item_ ? packed_elements / 4 : packed_elements) / span / micro_.columns;
     chunk_panels_ = divide_up(panels, divide_up(panels, std::max<int64_t>(4, most_panels)));
 
+    few_rows_ =
+        in_place && !by_item_ && shape.m <= 2 * most_rows && work > worth_splitting && panels >= 2 * threads;
+    if (few_rows_) {
+      block_rows_ = divide_up(shape.m, micro_.rows) * micro_.rows;
+      row_blocks_ = 1;
+      return;
+    }
     int64_t row_blocks = std::max<int64_t>(1, divide_up(shape.m, most_rows));
     if (!by_item_ && threads > 1 && work > worth_splitting) {
       if (shape.m >= int64_t{4} * threads * micro_.rows)
@@ -47,6 +56,7 @@ class Gemm {
   }
 
   size_t scratch_bytes() const {
+    if (few_rows_) return whole_a_bytes() + static_cast<size_t>(threads_) * panels_bytes();
     return static_cast<size_t>(threads_) * thread_bytes() + (by_item_ ? 0 : b_bytes());
   }
 
@@ -67,6 +77,12 @@ class Gemm {
                    items, threads_);
       return;
     }
+    if (few_rows_) {
+      for (int64_t i = 0; i < shape_.batch; ++i)
+        multiply_few_rows({a + i * shape_.a.batch, b + i * shape_.b.batch, bias, c + i * shape_.m * shape_.n},
+                          memory);
+      return;
+    }
     const auto together = [&](int64_t count, int64_t work, const auto& body) {
       parallel_for(count, work, body, threads_);
     };
@@ -79,6 +95,8 @@ class Gemm {
   // Whether sums are kept in C itself.
   static constexpr bool in_place = std::is_same_v<A, T>;
   static constexpr int64_t most_depth = 256, most_rows = 144, packed_elements = 1 << 20;
+  // Two, so that more than one cache line of each of B's rows is read at a time.
+  static constexpr int64_t most_panels_of_few_rows = 2;
   static constexpr double worth_splitting = 64 * 64 * 64;
 
   struct Operands {
@@ -99,6 +117,13 @@ class Gemm {
   size_t tile_bytes() const {
     return in_place ? 0
                     : aligned(static_cast<size_t>(block_rows_ * chunk_panels_ * micro_.columns) * sizeof(A));
+  }
+  // Of few rows: all of A, and the panels of B that a thread packs at a time.
+  size_t whole_a_bytes() const {
+    return aligned(static_cast<size_t>(block_rows_ * std::max<int64_t>(shape_.k, 1)) * sizeof(A));
+  }
+  size_t panels_bytes() const {
+    return aligned(static_cast<size_t>(most_panels_of_few_rows * micro_.columns * depth_) * sizeof(A));
   }
   size_t thread_bytes() const { return a_bytes() + tile_bytes() + (by_item_ ? b_bytes() : 0); }
 
@@ -164,13 +189,64 @@ class Gemm {
         const int64_t x = (panel - begin) * micro_.columns,
                       columns = std::min<int64_t>(micro_.columns, shape_.n - column - x);
         const A* b = packed_b + (k_block * depth_ * chunk.panels + panel * depth) * micro_.columns;
-        for (int64_t i = 0; i < rows; i += micro_.rows)
+        for (int64_t i = 0; i < rows; i += micro_.rows) {
+          prefetch_tile(micro_, sums + (i + micro_.rows) * stride + x, stride);
           add_tile(micro_, depth, packed_a + i * depth, b, sums + i * stride + x, stride,
                    std::min<int64_t>(micro_.rows, rows - i), columns, p > 0);
+        }
         if (last)
           finish(sums + x, stride, rows, columns,
                  operands.bias == nullptr ? nullptr : operands.bias + column + x, c + x);
       }
+    }
+  }
+
+  void multiply_few_rows(const Operands& operands, std::byte* memory) const {
+    A* packed_a = reinterpret_cast<A*>(memory);
+    const int64_t rows_together = 4 * micro_.rows, row_groups = divide_up(shape_.m, rows_together);
+    const auto pack_rows = [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t p = i / row_groups * depth_, row = i % row_groups * rows_together;
+        pack(Vectors<T>{operands.a + row * shape_.a.row + p * shape_.a.column,
+                        std::min(rows_together, shape_.m - row), shape_.a.row, depth_at(p), shape_.a.column},
+             micro_.rows, packed_a + p * block_rows_ + row * depth_at(p));
+      }
+    };
+    parallel_for(row_groups * k_blocks_, shape_.m * shape_.k, pack_rows, threads_);
+
+    const auto run_columns = [&](int64_t begin, int64_t end, int thread) {
+      A* packed_b =
+          reinterpret_cast<A*>(memory + whole_a_bytes() + static_cast<size_t>(thread) * panels_bytes());
+      const int64_t last_column = std::min(end * micro_.columns, shape_.n);
+      for (int64_t p = 0; p < k_blocks_ * depth_; p += depth_)
+        for (int64_t panel = begin; panel < end; panel += most_panels_of_few_rows) {
+          const int64_t column = panel * micro_.columns,
+                        columns = std::min(most_panels_of_few_rows * micro_.columns, last_column - column);
+          pack(Vectors<T>{operands.b + p * shape_.b.row + column * shape_.b.column, columns, shape_.b.column,
+                          depth_at(p), shape_.b.row},
+               micro_.columns, packed_b);
+          for (int64_t x = 0; x < columns; x += micro_.columns)
+            run_panel(operands, p, column + x, packed_a + p * block_rows_, packed_b + x * depth_at(p));
+        }
+    };
+    parallel_for(divide_up(shape_.n, micro_.columns), shape_.m * shape_.k / 8 * shape_.n, run_columns,
+                 threads_);
+  }
+
+  // Adds the products of the block of k from `p` on to all rows of the panel of columns from `column` on.
+  void run_panel(const Operands& operands, int64_t p, int64_t column, const A* packed_a,
+                 const A* packed_b) const {
+    const int64_t depth = depth_at(p), columns = std::min<int64_t>(micro_.columns, shape_.n - column);
+    T* c = operands.c + column;
+    if constexpr (in_place) {
+      for (int64_t i = 0; i < shape_.m; i += micro_.rows) {
+        prefetch_tile(micro_, c + (i + micro_.rows) * shape_.n, shape_.n);
+        add_tile(micro_, depth, packed_a + i * depth, packed_b, c + i * shape_.n, shape_.n,
+                 std::min<int64_t>(micro_.rows, shape_.m - i), columns, p > 0);
+      }
+      if (p + depth_ >= shape_.k)
+        finish(c, shape_.n, shape_.m, columns, operands.bias == nullptr ? nullptr : operands.bias + column,
+               c);
     }
   }
 
@@ -193,7 +269,8 @@ class Gemm {
   MicroKernel<A> micro_;
   int64_t depth_, k_blocks_, chunk_k_blocks_, chunk_panels_;
   int64_t block_rows_, row_blocks_, column_groups_ = 1;
-  bool by_item_;  // each thread computes whole products of the batch
+  bool by_item_;           // each thread computes whole products of the batch
+  bool few_rows_ = false;  // A is packed for all threads
 };
 
 }  // namespace athanor::cpu

@@ -19,6 +19,15 @@ struct MicroKernel {
 template <class T>
 MicroKernel<T> micro_kernel();
 
+/// Fetches the lines of the tile at c, which is written after the next one.
+template <class T>
+void prefetch_tile(const MicroKernel<T>& micro, const T* c, int64_t ldc) {
+  for (int i = 0; i < micro.rows; ++i) {
+    __builtin_prefetch(c + i * ldc, 1);
+    __builtin_prefetch(c + i * ldc + micro.columns - 1, 1);
+  }
+}
+
 /// The same, of which only the first `rows` and `columns` of the tile are stored.
 template <class T>
 void add_tile(const MicroKernel<T>& micro, int64_t k, const T* a, const T* b, T* c, int64_t ldc, int64_t rows,

@@ -105,7 +105,10 @@ void side_by_side(const Vectors<T>& v, int64_t panels, Width width, Acc<T>* to) 
         for (int64_t i = 0; i < some * width; i += line)
           __builtin_prefetch(from + ahead * v.depth_stride + i);
       for (int64_t panel = 0; panel < some; ++panel, from += width, row += v.depth * width)
-        for (int64_t i = 0; i < width; ++i) row[i] = load(from[i]);
+        if constexpr (std::is_same_v<T, Acc<T>>)
+          std::memcpy(row, from, static_cast<size_t>(width) * sizeof(T));
+        else
+          for (int64_t i = 0; i < width; ++i) row[i] = load(from[i]);
     }
   }
 }
