@@ -86,7 +86,7 @@ constexpr MatrixUnit rdna4(std::string_view builtin, DType in, DType out, std::s
   return rdna(builtin, in, out, operand, rdna4_in, rdna4_out);
 }
 constexpr MatrixUnit cdna(std::string_view name, std::string_view builtin, int rows, int k, DType in,
-                          DType out, std::string_view operand) {
+                          DType out, std::string_view operand, int flops_cycle) {
   const LaneLayout inputs = cdna_in(rows, k * rows / 64);
   return {name,
           builtin,
@@ -100,7 +100,8 @@ constexpr MatrixUnit cdna(std::string_view name, std::string_view builtin, int r
           operand,
           inputs,
           inputs,
-          rows == 32 ? cdna32_out : cdna16_out};
+          rows == 32 ? cdna32_out : cdna16_out,
+          flops_cycle};
 }
 /// The same, with factors that are rounded to tf32.
 constexpr MatrixUnit tf32(MatrixUnit unit) {
@@ -140,25 +141,31 @@ constexpr auto joined(const std::array<MatrixUnit, Counts>&... lists) {
 }
 
 constexpr std::array cdna_floats = {
-    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8f16", 32, 8, f16, f32, "_Float16"),
-    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16f16", 16, 16, f16, f32, "_Float16"),
-    cdna("mfma 32x32x2", "__builtin_amdgcn_mfma_f32_32x32x2f32", 32, 2, f32, f32, "float"),
-    cdna("mfma 16x16x4", "__builtin_amdgcn_mfma_f32_16x16x4f32", 16, 4, f32, f32, "float")};
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8f16", 32, 8, f16, f32, "_Float16", 1024),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16f16", 16, 16, f16, f32, "_Float16", 1024),
+    cdna("mfma 32x32x2", "__builtin_amdgcn_mfma_f32_32x32x2f32", 32, 2, f32, f32, "float", 256),
+    cdna("mfma 16x16x4", "__builtin_amdgcn_mfma_f32_16x16x4f32", 16, 4, f32, f32, "float", 256)};
 constexpr std::array cdna1_bf16 = {
-    cdna("mfma 32x32x4", "__builtin_amdgcn_mfma_f32_32x32x4bf16", 32, 4, bf16, f32, "short"),
-    cdna("mfma 16x16x8", "__builtin_amdgcn_mfma_f32_16x16x8bf16", 16, 8, bf16, f32, "short")};
+    cdna("mfma 32x32x4", "__builtin_amdgcn_mfma_f32_32x32x4bf16", 32, 4, bf16, f32, "short", 512),
+    cdna("mfma 16x16x8", "__builtin_amdgcn_mfma_f32_16x16x8bf16", 16, 8, bf16, f32, "short", 512)};
 constexpr std::array cdna2_bf16 = {
-    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8bf16_1k", 32, 8, bf16, f32, "short"),
-    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", 16, 16, bf16, f32, "short")};
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8bf16_1k", 32, 8, bf16, f32, "short", 1024),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", 16, 16, bf16, f32, "short", 1024)};
 constexpr std::array cdna1_bytes = {
-    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_i32_32x32x8i8", 32, 8, i8, i32, "int"),
-    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_i32_16x16x16i8", 16, 16, i8, i32, "int")};
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_i32_32x32x8i8", 32, 8, i8, i32, "int", 1024),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_i32_16x16x16i8", 16, 16, i8, i32, "int", 1024)};
 constexpr std::array cdna3_bytes = {
-    cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_i32_32x32x16_i8", 32, 16, i8, i32, "long"),
-    cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_i32_16x16x32_i8", 16, 32, i8, i32, "long")};
+    cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_i32_32x32x16_i8", 32, 16, i8, i32, "long", 4096),
+    cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_i32_16x16x32_i8", 16, 32, i8, i32, "long", 4096)};
+/// CDNA3 multiplies f16 and bf16 twice as fast as CDNA2.
+template <size_t Count>
+constexpr std::array<MatrixUnit, Count> of_cdna3(std::array<MatrixUnit, Count> units) {
+  for (MatrixUnit& unit : units) unit.flops_cycle *= unit.input == f32 ? 1 : 2;
+  return units;
+}
 constexpr auto gfx908 = joined(cdna_floats, cdna1_bf16, cdna1_bytes);
 constexpr auto gfx90a = joined(cdna_floats, cdna2_bf16, cdna1_bytes);
-constexpr auto gfx942 = joined(cdna_floats, cdna2_bf16, cdna3_bytes);
+constexpr auto gfx942 = joined(of_cdna3(joined(cdna_floats, cdna2_bf16)), cdna3_bytes);
 
 constexpr MatrixUnit sm_75[] = {
     mma("mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 2, f16, f32)};

@@ -42,6 +42,9 @@ struct MatrixUnit {
   DType input, output;       // of A and B; of C
   std::string_view operand;  // of built-ins: the element type of the vectors that they take
   LaneLayout a, b, c;
+  /// Additions and multiplications in a cycle of all such units of a compute unit (AMD's matrix instruction
+  /// calculator); 0: not known.
+  int flops_cycle = 0;
   bool tf32 = false;    // factors of f32 are rounded to 10 bits of mantissa
   bool opencl = false;  // written in OpenCL C (opencl_units.h)
 

@@ -22,10 +22,12 @@ constexpr TileShape wmma_shapes[] = {
     {128, 128, 32, 2, 2, 2}, {128, 128, 32, 4, 2, 2}, {256, 128, 32, 4, 2, 2},
     {128, 64, 32, 2, 2, 2},  {64, 128, 32, 2, 2, 2},  {64, 64, 64, 2, 2, 2},
     {64, 64, 32, 2, 2, 2},   {32, 64, 64, 2, 2, 2},   {32, 32, 64, 2, 2, 2}};
-// Waves of 64 lanes. A second stage in local memory halves the groups that a compute unit holds.
+// Waves of 64 lanes. A second stage in local memory halves the groups that a compute unit holds, and a group
+// is no faster with it: the next tile waits in registers.
 constexpr TileShape mfma_shapes[] = {
-    {128, 128, 32, 2, 2, 2}, {256, 128, 32, 2, 2, 1}, {128, 128, 32, 2, 2, 1}, {128, 64, 64, 2, 2, 1},
-    {64, 128, 64, 2, 2, 1},  {64, 64, 64, 2, 2, 2},   {32, 64, 64, 1, 2, 2},   {32, 32, 128, 1, 2, 2}};
+    {256, 128, 32, 2, 2, 1}, {128, 128, 32, 2, 2, 1}, {128, 64, 64, 2, 2, 1},
+    {64, 128, 64, 2, 2, 1},  {128, 64, 32, 2, 2, 1},  {64, 128, 32, 2, 2, 1},
+    {64, 64, 64, 2, 2, 1},   {32, 64, 64, 1, 2, 1},   {32, 32, 128, 1, 2, 1}};
 
 // FMA: 8 x 8 elements for each item, or 4 x 4. With steps of 8, an item holds fewer elements in advance, so
 // that it needs less than 128 registers, and a multiprocessor has two groups.
@@ -83,6 +85,22 @@ TileShape wide_where_straight(const TileShape& shape, const TileProblem& p) {
   return {shape.n, shape.m, shape.k, shape.waves_n, shape.waves_m, shape.stages};
 }
 
+// The share of the peak of CDNA's units that the loop reaches if a compute unit has `groups` of them. A step
+// of one group takes its multiplications' time and 450 cycles more, in which other groups multiply (two of
+// them not always), until local memory moves its 128 bytes in each cycle. This is within a tenth of what
+// tools/check-gpu-kernels --cost predicts for gfx942 and as many groups as a compute unit holds.
+double share_of_peak(const TilePoint& point, int64_t groups, const GpuTraits& traits) {
+  const int64_t size = static_cast<int64_t>(size_of(point.unit->input)),
+                tile_bytes = (point.m + point.n) * point.k * size,
+                wave_bytes = (point.m / point.waves_m + point.n / point.waves_n) * point.k * size;
+  const auto held = static_cast<double>(std::clamp<int64_t>(
+      traits.most_local_bytes() / (point.stages * tile_bytes), 1, std::max<int64_t>(groups, 1)));
+  const double multiplying =
+      static_cast<double>(2 * point.m * point.n * point.k) / static_cast<double>(point.unit->flops_cycle);
+  const double moving = static_cast<double>(tile_bytes + point.waves_m * point.waves_n * wave_bytes) / 128;
+  return std::min({held == 2 ? 0.88 : 1, held * multiplying / (multiplying + 450), multiplying / moving});
+}
+
 // Time on a full device, in units of its peak: rounds of groups, and the parts of a split K, which are
 // written and read once. Large tiles read less memory.
 double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
@@ -101,14 +119,6 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   // two groups, one continues (sm_75: 83 % and 96 % of the peak, docs/predicted-speed.md).
   const bool may_copy = point.unit->form == MatrixUnit::Form::mma || point.unit->reads_local();
   if (may_copy && !point.async && work > 128.0 * 128) waiting *= 1.2;
-  // CDNA's waves wait at barriers unless their unit holds other groups: gfx942 reaches 52, 85 and 97 % of its
-  // peak with one, two and three (tools/check-gpu-kernels --cost).
-  if (point.unit->form == MatrixUnit::Form::mfma && rounds > 1) {
-    const int64_t tile_bytes =
-        (point.m + point.n) * point.k * static_cast<int64_t>(size_of(point.unit->input));
-    const int64_t held = std::min(rounds, traits.most_local_bytes() / (point.stages * tile_bytes));
-    waiting *= held <= 1 ? 1.5 : held == 2 ? 1.12 : 1;
-  }
   // On an H100, the parts of a kernel before and after its loop took as long as 16 steps of 128 bytes, for a
   // group of 128 x 256 that has the multiprocessor to itself. Since then, half of the instructions after the
   // loop have been removed (docs/predicted-speed.md). If there are other groups, they continue meanwhile.
@@ -122,6 +132,8 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   // (docs/predicted-speed.md).
   const double rate = point.unit->reads_local() ? 0.63 : 1;
   const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits) + outside;
+  if (point.unit->form == MatrixUnit::Form::mfma)
+    full_rounds = static_cast<double>(rounds) / share_of_peak(point, rounds, traits);
   double products = rate * waiting * full_rounds * work * (1 + 32 / reuse) * part_k;
   if (point.splits == 1 && point.streams == 0) return products;
   // Matrix units multiply 2 to 16 times as fast as lanes (the chips of docs/predicted-speed.md).
