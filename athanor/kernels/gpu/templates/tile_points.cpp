@@ -133,7 +133,9 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   const double rate = point.unit->reads_local() ? 0.63 : 1;
   const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits) + outside;
   if (point.unit->form == MatrixUnit::Form::mfma)
-    full_rounds = static_cast<double>(rounds) / share_of_peak(point, rounds, traits);
+    full_rounds = point.streams > 0 ? static_cast<double>(groups) / traits.compute_units /
+                                          share_of_peak(point, point.streams / traits.compute_units, traits)
+                                    : static_cast<double>(rounds) / share_of_peak(point, rounds, traits);
   double products = rate * waiting * full_rounds * work * (1 + 32 / reuse) * part_k;
   if (point.splits == 1 && point.streams == 0) return products;
   // Matrix units multiply 2 to 16 times as fast as lanes (the chips of docs/predicted-speed.md).
