@@ -108,17 +108,23 @@ std::string place_of(const FoundDevice& device) {
   return address.empty() ? device.name : fmt::format("{} at {}", device.name, address);
 }
 
+// What a runtime lists is not hidden: then the variable counts a device that was not found here, as in WSL.
+bool hides(const Visibility& one, size_t index) {
+  bool listed = false;
+  for (const BackendUse& use : one.devices[index]->backends) {
+    if (use.hidden_by == one.setting) return true;
+    listed |= std::find(one.backends.begin(), one.backends.end(), use.backend) != one.backends.end() &&
+              (use.usable || use.no_compiler);
+  }
+  return one.visible[index] == Visible::no && !listed;
+}
+
 void find_hidden(const std::vector<FoundDevice>& devices, const Machine& machine,
                  std::vector<Danger>& found) {
   for (const Visibility& one : visibilities(devices, machine)) {
     std::vector<std::string> names;
-    for (size_t i = 0; i < one.devices.size(); ++i) {
-      const auto& uses = one.devices[i]->backends;
-      if (one.visible[i] == Visible::no || std::any_of(uses.begin(), uses.end(), [&](const BackendUse& use) {
-            return use.hidden_by == one.setting;
-          }))
-        names.push_back(place_of(*one.devices[i]));
-    }
+    for (size_t i = 0; i < one.devices.size(); ++i)
+      if (hides(one, i)) names.push_back(place_of(*one.devices[i]));
     if (!names.empty())
       found.push_back({one.setting, fmt::format("hides {} from {}", join(names), backends_text(one.backends)),
                        fmt::format("unset {}, unless that is meant", one.variable)});

@@ -188,6 +188,12 @@ class Run {
     return true;
   }
 
+  /// After a run that was to be captured: says so if a driver has refused. (If the device had failed, the run
+  /// ended with an error that says more.)
+  void tell_refusal() const {
+    if (!refused_.second.empty()) tell_not_captured(refused_.first, refused_.second);
+  }
+
   /// Waits until the step has run.
   void finish(const PlanStep& step) const { queue_for(step).finish(); }
   void finish() const {
@@ -274,7 +280,7 @@ class Run {
       std::string why;
       all.back() = queue_for(plan_.steps[stretch.first]).capture(give_all, why);
       if (all.back() != nullptr) continue;
-      tell_not_captured(plan_.steps[stretch.first].device, why);
+      refused_ = {plan_.steps[stretch.first].device, why};
       return {};
     }
     return all;
@@ -342,6 +348,7 @@ class Run {
   std::vector<std::shared_ptr<Storage>> outputs_;
   std::vector<Binding> buffers_;
   std::map<int, std::shared_ptr<Event>> signals_;  // of steps that others wait for
+  std::pair<Device, std::string> refused_;         // to capture, and why
   bool copies_ = false;                            // that no queue of a device waits for yet
 };
 
@@ -382,6 +389,7 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
   }
   leaving.end();
   run.end_copies();
+  run.tell_refusal();
   return run.outputs();
 }
 

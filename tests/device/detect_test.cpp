@@ -334,7 +334,12 @@ TEST_F(DetectTest, NamesDangerousSettings) {
   EXPECT_THAT(dangers("rx6800xt", "GPU_ENABLE_WGP_MODE=0\n"), HasSubstr("single compute units"));
   EXPECT_THAT(dangers("rx6800xt", "GPU_ENABLE_WAVE32_MODE=0\n"), HasSubstr("waves of 64"));
   EXPECT_EQ(dangers("mi300x8", "GPU_ENABLE_WAVE32_MODE=0\n"), "");  // waves of 64 are right for this chip
-  EXPECT_THAT(dangers("rtx4090", "CUDA_VISIBLE_DEVICES=\n"), HasSubstr("hides NVIDIA GeForce RTX 4090"));
+  EXPECT_THAT(
+      dangers("rtx4090",
+              "CUDA_VISIBLE_DEVICES=\n== /machine.toml\n[runtimes]\ncuda = \"the CUDA driver finds no "
+              "device: CUDA_ERROR_NO_DEVICE (100)\"\n"),
+      HasSubstr("hides NVIDIA GeForce RTX 4090 at 0000:01:00.0 from CUDA, OpenCL"));
+  EXPECT_EQ(dangers("rtx4090", "CUDA_VISIBLE_DEVICES=\n"), "");  // CUDA lists it all the same
 }
 
 TEST_F(DetectTest, ShowsWhatTheUserSays) {

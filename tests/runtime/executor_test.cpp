@@ -108,8 +108,12 @@ class StandIn final : public Backend {
 };
 
 class Fails final : public Kernel {
+ public:
+  bool fails = true;
+
+ private:
   void enqueue(Queue&, std::span<const Binding>, const CommandSite*) const override {
-    throw Error(ErrorCode::numeric, "no such number");
+    if (fails) throw Error(ErrorCode::numeric, "no such number");
   }
 };
 class Counts final : public Kernel {
@@ -226,6 +230,21 @@ TEST_F(ExecutorTest, BeginsNothingWhenCapturingFails) {
   testing::expect_error(ErrorCode::out_of_memory, {"no memory"},
                         [&] { execute(plan, {}, {}, history, begun); });
   EXPECT_EQ(begun, 0U);
+}
+
+// A device that has failed refuses to capture, too. Then the run's own error is the only one.
+TEST_F(ExecutorTest, SaysNothingOfCapturingIfTheRunFails) {
+  const auto failing = std::make_shared<Fails>();
+  const Plan plan = launches(device.device(), failing);
+  failing->fails = false;
+  device.refuses = "the device has failed";
+  run(plan);
+  ASSERT_EQ(device.captures, 0);
+  failing->fails = true;
+  ::testing::internal::CaptureStderr();
+  testing::expect_error(ErrorCode::numeric, {"plan step 0 (exp)", "no such number"}, [&] { run(plan); });
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(device.captures, 1);
 }
 
 TEST_F(ExecutorTest, SaysOnceThatADeviceDoesNotCapture) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/backends/cuda/compiler.h"
+#include "athanor/backends/gpu/stream_api.h"
 #include "athanor/backends/gpu/uuid.h"
 #include "athanor/base/os/library.h"
 #include "athanor/device/runtimes.h"
@@ -89,7 +90,7 @@ json ask_driver() {
       table["unusable"] = fmt::format("{}. {}", compiler.missing, compiler.fix);
     devices.push_back(std::move(table));
   }
-  return {{"version", fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10)}, {"devices", devices}};
+  return {{"version", "CUDA " + gpu::release_text(GpuTarget::cuda, version)}, {"devices", devices}};
 }
 
 [[maybe_unused]] const bool driver_registered = register_runtime({"cuda", "cuda", ask_driver});

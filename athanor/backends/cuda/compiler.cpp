@@ -20,8 +20,6 @@ using gpu::CompilerApi;
 
 constexpr const char* compiler_name = "cuda";
 
-std::string release_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
-
 // Later architectures lack sm_90's own instructions (wgmma), so these need the name sm_90a. NVRTC knows it
 // from 12.0 on.
 std::string own_name(const CompilerApi& compiler, const std::string& architecture) {
@@ -34,11 +32,12 @@ std::string refused(const CompilerApi& compiler, int driver) {
   int major = 0, minor = 0;
   std::sscanf(compiler.version.c_str(), "NVRTC %d.%d", &major, &minor);
   if (major * 1000 + minor * 10 <= driver)
-    return fmt::format("The driver, of CUDA {}, should: please report it", release_text(driver));
+    return fmt::format("The driver, of CUDA {}, should: please report it",
+                       gpu::release_text(GpuTarget::cuda, driver));
   return fmt::format(
       "The driver, of CUDA {0}, is older than {1}. Update the driver to one of CUDA {2}.{3} or newer, or use "
       "an NVRTC of CUDA {0} or older, in the Python environment that is active: {4}",
-      release_text(driver), compiler.version, major, minor, nvrtc_wheel(driver));
+      gpu::release_text(GpuTarget::cuda, driver), compiler.version, major, minor, nvrtc_wheel(driver));
 }
 
 std::vector<std::string> supported(const os::Library& library) {

@@ -18,6 +18,9 @@ struct StreamAttributes {
   int shared_memory_at_launch = 0;  // the most that a launch can ask for after function_allow()
 };
 
+/// A version as vendors write it: "12.4" for CUDA's 12040, "6.4.43483" for HIP's 60443483.
+std::string release_text(GpuTarget target, int version);
+
 struct StreamApi {
   /// Why the interface cannot be used; "" if it can.
   std::string missing;

@@ -19,6 +19,11 @@ int version_of(const StreamApi& api) {
 
 }  // namespace
 
+std::string release_text(GpuTarget target, int version) {
+  if (target == GpuTarget::cuda) return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  return fmt::format("{}.{}.{}", version / 10'000'000, version / 100'000 % 100, version % 100'000);
+}
+
 StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int handle, Device device)
     : api_(api),
       handle_(handle),
@@ -57,7 +62,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int hand
   std::array<unsigned char, 16> uuid{};
   const bool has_uuid = api.device_uuid != nullptr && api.device_uuid(uuid.data(), handle) == 0;
   describe(source, attribute(api.attributes.multiprocessors, 1),
-           {{"driver", fmt::format("{} {}", source, version_)},
+           {{"driver", fmt::format("{} {}", source, release_text(api.target, version_))},
             {"vendor", api.target == GpuTarget::cuda ? "NVIDIA" : "AMD"},
             {"architecture", architecture_},
             {"compiler", compiler_.missing.empty() ? compiler_.version : compiler_.missing},

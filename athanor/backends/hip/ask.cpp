@@ -5,6 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "athanor/backends/gpu/stream_api.h"
 #include "athanor/backends/hip/compiler.h"
 #include "athanor/backends/hip/library.h"
 #include "athanor/device/runtimes.h"
@@ -65,9 +66,7 @@ json ask() {
           "the driver does not say which architecture it has. A newer driver may know the device";
     devices.push_back(std::move(table));
   }
-  // 60443483 is 6.4.43483.
-  return {{"version", fmt::format("HIP {}.{}", version / 10'000'000, version / 100'000 % 100)},
-          {"devices", devices}};
+  return {{"version", "HIP " + gpu::release_text(GpuTarget::hip, version)}, {"devices", devices}};
 }
 
 [[maybe_unused]] const bool registered = register_runtime({"hip", "hip", ask});

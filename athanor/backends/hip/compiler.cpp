@@ -40,7 +40,8 @@ static CompilerApi load_compiler() {
   version(&major, &minor);
   // hipRTC's own version hardly ever changes; the compiler behind it changes with the runtime.
   reinterpret_cast<int (*)(int*)>(hip_library().find("hipRuntimeGetVersion"))(&runtime);
-  api.version = fmt::format("hipRTC {}.{} of HIP {}", major, minor, runtime);
+  api.version =
+      fmt::format("hipRTC {}.{} of HIP {}", major, minor, gpu::release_text(GpuTarget::hip, runtime));
   api.forms = {code};
   api.apart = compiler_name;  // HIP 5.2 crashes otherwise; in later versions threads take turns anyway
   api.target_apart = [](const CompilerApi&, const std::string& architecture, size_t) { return architecture; };
