@@ -30,10 +30,7 @@ void run_tile(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HW
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
   Vector left[tile_rows], right[tile_rows];
 #pragma GCC unroll 16
-  for (int i = 0; i < tile_rows; ++i) {
-    left[i] = add ? hn::LoadU(d, c + i * ldc) : hn::Zero(d);
-    right[i] = add ? hn::LoadU(d, c + i * ldc + lanes) : hn::Zero(d);
-  }
+  for (int i = 0; i < tile_rows; ++i) left[i] = right[i] = hn::Zero(d);
   for (int64_t p = 0; p < k; ++p, a += tile_rows, b += 2 * lanes) {
     const Vector b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + lanes);
 #pragma GCC unroll 16
@@ -41,6 +38,14 @@ void run_tile(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HW
       const Vector ai = hn::Set(d, a[i]);
       left[i] = hn::MulAdd(ai, b0, left[i]);
       right[i] = hn::MulAdd(ai, b1, right[i]);
+    }
+  }
+  // What was there is added last, so that no product waits for it.
+  if (add) {
+#pragma GCC unroll 16
+    for (int i = 0; i < tile_rows; ++i) {
+      left[i] = hn::Add(left[i], hn::LoadU(d, c + i * ldc));
+      right[i] = hn::Add(right[i], hn::LoadU(d, c + i * ldc + lanes));
     }
   }
 #pragma GCC unroll 16
