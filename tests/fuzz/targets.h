@@ -141,7 +141,14 @@ inline void machine(Bytes data) {
   const auto which = static_cast<size_t>(data[0]);
   if (which == 'A') return only_format_errors([&] { (void)parse_data_sheets(rest, "input"); });
   const size_t index = (which - 'a') % std::size(files);
-  static const fs::path root = fs::temp_directory_path() / ("athanor-fuzz-" + std::to_string(getpid()));
+  static const struct OwnFolder {
+    fs::path path = fs::temp_directory_path() / ("athanor-fuzz-" + std::to_string(getpid()));
+    ~OwnFolder() {
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
+    }
+  } folder;
+  static const fs::path& root = folder.path;
   // Files that cause the chosen file to be read.
   static const bool made = [] {
     for (const char* file : files) fs::create_directories((root / file).parent_path());

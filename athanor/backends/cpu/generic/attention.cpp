@@ -102,8 +102,8 @@ class Attention {
   void add_product(int64_t features, int64_t all, int64_t begin, int64_t rows, const A* packed,
                    const A* block, A* sums) const {
     for (int64_t i = 0; i < features; i += micro_.rows)
-      micro_.run(rows, packed + i * all + begin * micro_.rows, block, sums + i * micro_.columns,
-                 micro_.columns, true);
+      micro_.go_on(rows, packed + i * all + begin * micro_.rows, block, sums + i * micro_.columns,
+                   micro_.columns);
   }
   void clear(int64_t features, A* sums) const {
     const int64_t rows = (features + micro_.rows - 1) / micro_.rows * micro_.rows;
@@ -269,8 +269,8 @@ class Attention {
     pack(Vectors<A>{m.score_grads, rows, columns, own.count, 1}, micro_.rows, m.turned);
     for (int64_t f = 0; f < p_.d; f += columns)
       for (int64_t i = 0; i < rows; i += micro_.rows)
-        micro_.run(own.count, m.turned + i * own.count, m.keys_d + f * p_.keys + own.begin * columns,
-                   m.query_grads + (begin + i) * width + f, width, true);
+        micro_.go_on(own.count, m.turned + i * own.count, m.keys_d + f * p_.keys + own.begin * columns,
+                     m.query_grads + (begin + i) * width + f, width);
   }
 
   A scale() const { return static_cast<A>(p_.scale); }

@@ -22,15 +22,18 @@ constexpr int tile_rows = 6;
 constexpr int tile_rows = 12;
 #endif
 
-template <class T>
-void run_tile(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HWY_RESTRICT c, int64_t ldc,
-              bool add) {
+template <class T, bool goes_on>
+HWY_INLINE void tile(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HWY_RESTRICT c,
+                     int64_t ldc, bool add) {
   const hn::ScalableTag<T> d;
   using Vector = hn::Vec<decltype(d)>;
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
   Vector left[tile_rows], right[tile_rows];
 #pragma GCC unroll 16
-  for (int i = 0; i < tile_rows; ++i) left[i] = right[i] = hn::Zero(d);
+  for (int i = 0; i < tile_rows; ++i) {
+    left[i] = goes_on ? hn::LoadU(d, c + i * ldc) : hn::Zero(d);
+    right[i] = goes_on ? hn::LoadU(d, c + i * ldc + lanes) : hn::Zero(d);
+  }
   for (int64_t p = 0; p < k; ++p, a += tile_rows, b += 2 * lanes) {
     const Vector b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + lanes);
 #pragma GCC unroll 16
@@ -40,8 +43,7 @@ void run_tile(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HW
       right[i] = hn::MulAdd(ai, b1, right[i]);
     }
   }
-  // What was there is added last, so that no product waits for it.
-  if (add) {
+  if (add && !goes_on) {
 #pragma GCC unroll 16
     for (int i = 0; i < tile_rows; ++i) {
       left[i] = hn::Add(left[i], hn::LoadU(d, c + i * ldc));
@@ -56,8 +58,17 @@ void run_tile(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HW
 }
 
 template <class T>
+void run_tile(int64_t k, const T* a, const T* b, T* c, int64_t ldc, bool add) {
+  tile<T, false>(k, a, b, c, ldc, add);
+}
+template <class T>
+void go_on(int64_t k, const T* a, const T* b, T* c, int64_t ldc) {
+  tile<T, true>(k, a, b, c, ldc, true);
+}
+
+template <class T>
 MicroKernel<T> make() {
-  return {tile_rows, static_cast<int>(2 * hn::MaxLanes(hn::ScalableTag<T>())), run_tile<T>};
+  return {tile_rows, static_cast<int>(2 * hn::MaxLanes(hn::ScalableTag<T>())), run_tile<T>, go_on<T>};
 }
 MicroKernel<float> make_f32() { return make<float>(); }
 MicroKernel<double> make_f64() { return make<double>(); }
@@ -92,15 +103,20 @@ void run_plain_tile(int64_t k, const T* a, const T* b, T* c, int64_t ldc, bool a
       for (int j = 0; j < columns; ++j) c[i * ldc + j] += a[i] * b[j];
 }
 
+template <class T>
+void go_on_plain(int64_t k, const T* a, const T* b, T* c, int64_t ldc) {
+  run_plain_tile(k, a, b, c, ldc, true);
+}
+
 }  // namespace
 
 template <>
 MicroKernel<uint32_t> micro_kernel() {
-  return {4, 16, run_plain_tile<uint32_t>};
+  return {4, 16, run_plain_tile<uint32_t>, go_on_plain<uint32_t>};
 }
 template <>
 MicroKernel<uint64_t> micro_kernel() {
-  return {4, 16, run_plain_tile<uint64_t>};
+  return {4, 16, run_plain_tile<uint64_t>, go_on_plain<uint64_t>};
 }
 
 }  // namespace athanor::cpu

@@ -6,12 +6,15 @@
 namespace athanor::cpu {
 
 /// The product of two packed panels: for i < rows, j < columns
-/// c[i * ldc + j] = sum over p < k of a[p * rows + i] * b[p * columns + j], plus what was there if `add`.
+/// c[i * ldc + j] = sum over p < k of a[p * rows + i] * b[p * columns + j], in this order.
 template <class T>
 struct MicroKernel {
   static constexpr int most_elements = 12 * 32;  // of a tile: rows * columns
   int rows, columns;
+  /// With `add`, what was there is added last, so that no product waits for it.
   void (*run)(int64_t k, const T* a, const T* b, T* c, int64_t ldc, bool add);
+  /// Adds one product after the other to what was there: parts of k give the same bits as all of it at once.
+  void (*go_on)(int64_t k, const T* a, const T* b, T* c, int64_t ldc);
 };
 
 /// The fastest kernel for this processor: vector code for float and double, plain loops for uint32_t and
@@ -28,7 +31,7 @@ void prefetch_tile(const MicroKernel<T>& micro, const T* c, int64_t ldc) {
   }
 }
 
-/// The same, of which only the first `rows` and `columns` of the tile are stored.
+/// run(), of which only the first `rows` and `columns` of the tile are stored.
 template <class T>
 void add_tile(const MicroKernel<T>& micro, int64_t k, const T* a, const T* b, T* c, int64_t ldc, int64_t rows,
               int64_t columns, bool add) {
