@@ -75,6 +75,20 @@ TEST_F(Epilogues, TakeAnyChainOnAGpu) {
   expect_same_values(gpu_, feed_forward);
 }
 
+TEST_F(Epilogues, TakeDropoutWithNumbersOfALoopBefore) {
+  const Computation dropped = [](Device device) -> Values {
+    const Tensor x = ramp({2, 6, 20}, 0.1, device), w = ramp({16, 20}, 0.05, device),
+                 residual = ramp({2, 6, 16}, 0.2, device);
+    Generator generator(7);
+    return {dropout(linear(x, w), 0.25, true, generator) + residual};
+  };
+  const auto names = names_on(gpu_, dropped);
+  ASSERT_EQ(names.size(), 2U);
+  EXPECT_EQ(names[0], "random_uniform");
+  EXPECT_EQ(names[1], "batch_matmul+less+equal+bit_or+mul+where+add");
+  expect_same_values(gpu_, dropped);
+}
+
 TEST_F(Epilogues, OfImagesReadOtherImagesAndChannels) {
   const Computation block = [](Device device) -> Values {
     const Tensor x = ramp({2, 8, 6, 5}, 0.1, device), w = ramp({12, 8, 3, 3}, 0.05, device),
