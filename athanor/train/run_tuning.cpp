@@ -112,7 +112,7 @@ void RunTuning::before_step(int64_t step, const std::shared_ptr<const Plan>& pla
   if (!session_ || !to_come_.empty()) return;
   TuningFacts facts{.step = step, .changes = session_->between_steps(plan, settle), .state = {}};
   facts.state = state();
-  if (facts.changes.empty() && facts.state.timed == reported_timed_) return;
+  if (facts.state.problems == 0 || (facts.changes.empty() && facts.state.timed == reported_timed_)) return;
   reported_timed_ = facts.state.timed;
   reporter.tuned(facts);
 }

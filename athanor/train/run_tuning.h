@@ -76,7 +76,7 @@ class RunTuning {
   StepKernels in_force_;              // as recorded in the metrics
   StepKernels expected_;              // that a repeating run must have from the present step on
   std::shared_ptr<const Plan> plan_;  // of the last step
-  size_t reported_timed_ = 0;
+  std::optional<size_t> reported_timed_;
   TuningState earlier_;  // of sessions before the present one
   std::optional<TuningSession> session_;
 };

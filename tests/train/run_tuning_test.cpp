@@ -139,6 +139,20 @@ TEST_F(RunTuningTest, AnInterruptedRunGoesOnWithItsKernels) {
   EXPECT_EQ(metrics("repeated"), metrics("a"));
 }
 
+TEST_F(RunTuningTest, TellsAtTheStartWhatThereIsToTime) {
+  struct First : Reporter {
+    void tuned(const TuningFacts& facts) override {
+      if (at < 0) at = facts.step, problems = facts.state.problems;
+    }
+    int64_t at = -1;
+    size_t problems = 0;
+  } reporter;
+  config_.max_steps = 3;
+  Trainer(config_, run_folder("a"), false, reporter).run();
+  EXPECT_TRUE(reporter.at == 1 || reporter.at == 2) << reporter.at;
+  EXPECT_GT(reporter.problems, 0U);
+}
+
 TEST_F(RunTuningTest, ARecordThatDoesNotFitIsRefused) {
   config_.max_steps = 3;
   config_.tune = "off";
