@@ -108,7 +108,7 @@ std::string place_of(const FoundDevice& device) {
   return address.empty() ? device.name : fmt::format("{} at {}", device.name, address);
 }
 
-// What a runtime lists is not hidden: then the variable counts a device that was not found here, as in WSL.
+// What a runtime lists is not hidden: then the variable counts a device that was not found here.
 bool hides(const Visibility& one, size_t index) {
   bool listed = false;
   for (const BackendUse& use : one.devices[index]->backends) {
