@@ -49,6 +49,9 @@ class Fuser {
     result_.recomputed.assign(n, false);
     cones_.resize(n);
     level_.assign(n, 0);
+    readers_count_.assign(n, 0);
+    for (const GraphNode& reader : graph.nodes)
+      for (const int input : reader.inputs) ++readers_count_[static_cast<size_t>(input)];
   }
 
   Fusion run() {
@@ -120,13 +123,24 @@ class Fuser {
     return cone;
   }
 
+  // Whether keeping the value takes less memory than keeping the costly one that only it reads: dropout's
+  // mask of bools is a quarter of its random numbers.
+  bool is_smaller_than_costly(int id) const {
+    return std::ranges::any_of(node(id).inputs, [&](int input) {
+      const auto i = static_cast<size_t>(input);
+      return is_body(input) && cones_[i].costly && !result_.stored[i] && readers_count_[i] == 1 &&
+             node(id).type.bytes() < node(input).type.bytes();
+    });
+  }
+
   void place(int id) {
     const Prim prim = node(id).op->prim;
     if (is_elementwise(prim)) {
       Cone& cone = cones_[static_cast<size_t>(id)] = cone_of(id);
       result_.recomputed[static_cast<size_t>(id)] =
           enabled_ && !result_.stored[static_cast<size_t>(id)] && node(id).after.empty() && !cone.costly &&
-          cone.full_reads <= max_recompute_reads && cone.steps <= max_recompute_steps;
+          !is_smaller_than_costly(id) && cone.full_reads <= max_recompute_reads &&
+          cone.steps <= max_recompute_steps;
       join(id, node(id).type.shape, {});
     } else if (is_reduction(prim)) {
       join(id, node(node(id).inputs[0]).type.shape, axes_of(node(id)));
@@ -292,6 +306,7 @@ class Fuser {
   Fusion result_;
   std::vector<Cone> cones_;
   std::vector<int> level_;
+  std::vector<int> readers_count_;  // for each node: how many inputs of others it is
   std::map<int, std::set<int>> readers_;
 };
 

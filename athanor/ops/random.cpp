@@ -28,11 +28,20 @@ double uniform_of(int64_t key, int64_t counter) {
 }
 
 // f32 numbers in [0, 1), of the given shape, from counter `first` on.
-Tensor draw(const Tensor& key, const Shape& shape, int64_t first = 0) {
+Tensor draw(const Tensor& key, int64_t count, int64_t first = 0) {
   static const Op& op = find_op("random_uniform");
-  Tensor counter = iota({shape.size()}, 0, key.device());
+  Tensor counter = iota({count}, 0, key.device());
   if (first != 0) counter = counter + first;
-  return reshape(apply(op, {broadcast_to(key, counter.shape()), counter}), shape.to_ints());
+  return apply(op, {broadcast_to(key, counter.shape()), counter});
+}
+
+Tensor draw(const Tensor& key, const Shape& shape, int64_t first = 0) {
+  return reshape(draw(key, shape.size(), first), shape.to_ints());
+}
+
+// Compared before it is reshaped, so that the loop that draws the numbers stores bools.
+Tensor draw_below(double limit, const Tensor& key, const Shape& shape) {
+  return reshape(draw(key, shape.size()) < limit, shape.to_ints());
 }
 
 Tensor next_key(Generator& generator, Device device) {
@@ -133,7 +142,7 @@ Tensor bernoulli(const Shape& shape, double probability, Generator& generator, D
   const SourceScope scope(where);
   check(probability >= 0 && probability <= 1, "bernoulli", fmt::format("a probability of {}", probability),
         "It lies in [0, 1]", where);
-  return draw(next_key(generator, device), shape) < probability;
+  return draw_below(probability, next_key(generator, device), shape);
 }
 
 Tensor random_integers(const Shape& shape, int64_t low, int64_t high, Generator& generator, Device device,
@@ -152,7 +161,7 @@ Tensor permutation(int64_t n, Generator& generator, Device device, std::source_l
   // 48 random bits for each element, so that ties are rare even among millions.
   const Tensor key = next_key(generator, device);
   const auto bits = [&](int64_t first) {
-    return cast(draw(key, {n}, first) * std::ldexp(1.0, 24), DType::i64);
+    return cast(draw(key, n, first) * std::ldexp(1.0, 24), DType::i64);
   };
   return argsort(bits(0) * (int64_t{1} << 24) + bits(n), 0);
 }
@@ -167,8 +176,8 @@ Tensor dropout(Operand x, double probability, bool training, Generator& generato
                       "It lies in [0, 1)");
         if (!training || probability == 0) return value;
         check_dtype(value.type(), Accept::floats);
-        const Tensor kept = draw(next_key(generator, value.device()), value.shape()) >= probability;
-        return where(kept, value * (1 / (1 - probability)), constant(0, value.dtype(), value.device()));
+        const Tensor dropped = draw_below(probability, next_key(generator, value.device()), value.shape());
+        return where(dropped, constant(0, value.dtype(), value.device()), value * (1 / (1 - probability)));
       },
       x);
 }

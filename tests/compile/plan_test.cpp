@@ -181,6 +181,23 @@ TEST(Plan, AnEpilogueDoesNotOverwriteWhatItsLoopReadsElsewhere) {
   }
 }
 
+TEST(Plan, DropoutKeepsItsMaskInsteadOfItsNumbers) {
+  Generator generator(3);
+  Tensor x = ramp({24, 40});
+  x.requires_grad();
+  const Tensor w = ramp({40, 16}, 0.1);
+  const Tensor y = matmul(dropout(tanh(x), 0.5, true, generator), w);
+  sum(y * y).backward();
+  x.grad().eval();
+  int masks = 0;
+  for (const PlanValue& value : last_plan()->values) {
+    masks += value.type.dtype == DType::b8;
+    EXPECT_FALSE(value.type.dtype == DType::f32 && value.type.shape == Shape({24 * 40}))
+        << explain(*last_plan());
+  }
+  EXPECT_EQ(masks, 1) << explain(*last_plan());
+}
+
 TEST(Plan, AValueThatSomeoneHoldsIsNotOverwritten) {
   Tensor p = ramp({50});
   p.eval();

@@ -16,88 +16,6 @@
 namespace athanor::gpu {
 namespace {
 
-Pair negative(Pair p) { return {-p.height, -p.width}; }
-
-bool fits_in_32_bits(const KernelRequest& request) {
-  const auto reach = [](const OperandDesc& x) {
-    int64_t total = 0;
-    for (int axis = 0; axis < x.shape.rank(); ++axis)
-      total += std::max<int64_t>(x.shape[axis] - 1, 0) * std::abs(x.strides[static_cast<size_t>(axis)]);
-    return total;
-  };
-  int64_t most = reach(request.output());
-  for (const OperandDesc& input : request.inputs) most = std::max(most, reach(input));
-  return most < INT32_MAX / 2;
-}
-
-GemmProblem common(const KernelRequest& request, const ConvProblem& conv) {
-  GemmProblem p;
-  p.dtype = request.output().dtype;
-  p.batch = conv.groups;
-  p.c.buffer = static_cast<int>(request.inputs.size());
-  p.scratch_buffer = request.scratch_buffer();
-  p.wide_index = !fits_in_32_bits(request);
-  p.b_strided = false;
-  return p;
-}
-
-GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
-  const ConvProblem& conv = data.conv;
-  const int64_t plane = data.out[2] * data.out[3];
-  GemmProblem p = common(request, conv);
-  p.m = data.channels_out;
-  p.n = data.out[0] * plane;
-  const Pair taps = data.taps;
-  const int64_t result_plane = data.result.height * data.result.width;
-  const auto item = static_cast<int64_t>(size_of(p.dtype));
-  p.k = data.channels_in * taps.height * taps.width;
-  const bool one_tap = taps.height * taps.width == 1;
-  const int64_t weight_k = one_tap ? data.weight_c : 1;
-  p.a = {1, data.weight.strides[0] * (conv.w[0] / conv.groups), data.weight_m, weight_k,
-         data.weight_first * item};
-  p.b = {0, data.image.strides[1] * data.channels_in, 0, 0};
-  p.c = {p.c.buffer, data.channels_out * result_plane, 0, 0,
-         (data.out_first.height * data.result.width + data.out_first.width) * item};
-  p.epilogue = data.epilogue(request);
-  const bool together = (taps.width == 1 || data.weight_tap.width == 1) &&
-                        (taps.height == 1 || data.weight_tap.height == taps.width) &&
-                        (data.channels_in == 1 || data.weight_c == taps.height * taps.width);
-  p.a_strided = together || one_tap;
-  Defines defines;
-  defines.set("WEIGHTS_STRIDED", p.a_strided)
-      .set("WEIGHT_K", weight_k)
-      .set("WEIGHT_M", data.weight_m)
-      .set("WEIGHT_C", data.weight_c)
-      .set("WEIGHT_H", data.weight_tap.height)
-      .set("WEIGHT_W", data.weight_tap.width)
-      .set("RUN", std::gcd<int64_t>(data.out[3], 16));
-  set_result(data, defines);
-  p.matrices = gather_text(data.image, taps, data.out, data.step, data.first, data.tap, defines) +
-               std::string(template_text("conv_data"));
-  return p;
-}
-
-GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv) {
-  const OperandDesc &image = request.inputs[0], &gradient = request.inputs[1];
-  const int64_t plane = conv.y[2] * conv.y[3];
-  GemmProblem p = common(request, conv);
-  p.m = conv.y[1] / conv.groups;
-  p.n = conv.w[1] * conv.w[2] * conv.w[3];
-  p.k = conv.y[0] * plane;
-  const Ints& dy = gradient.strides;
-  p.a = {1, dy[1] * p.m, dy[1], dy[3]};
-  p.b = {0, image.strides[1] * conv.w[1], 0, 0};
-  p.c = {p.c.buffer, p.m * p.n, 0, 0};
-  p.a_strided = conv.y[2] == 1 || dy[2] == conv.y[3] * dy[3];
-  p.a_run = plane;
-  Defines defines;
-  defines.set("GRADIENT_N", dy[0]).set("GRADIENT_C", dy[1]).set("GRADIENT_H", dy[2]).set("GRADIENT_W", dy[3]);
-  p.matrices = gather_text(image, {conv.w[2], conv.w[3]}, conv.y, conv.stride, negative(conv.padding),
-                           conv.dilation, defines) +
-               std::string(template_text("conv_weights"));
-  return p;
-}
-
 /// A candidate for each point that suits the largest part. It runs the parts one after another.
 std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, const GpuTraits& traits) {
   const GemmProblem& largest = *std::ranges::max_element(parts, {}, &GemmProblem::k);
@@ -202,6 +120,8 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
 
 }  // namespace
 
+static Pair negative(Pair p) { return {-p.height, -p.width}; }
+
 ConvData::ConvData(const KernelRequest& request, const ConvProblem& problem, bool is_gradient)
     : conv(problem),
       gradient(is_gradient),
@@ -245,14 +165,6 @@ ResultEpilogue ConvData::epilogue(const KernelRequest& request) const {
   return finish;
 }
 
-void set_result(const ConvData& data, Defines& defines) {
-  const int64_t plane = data.result.height * data.result.width;
-  defines.set("OUT_IMAGE", data.out[1] * plane)
-      .set("OUT_CHANNEL", plane)
-      .set("OUT_ROW", data.out_step.height * data.result.width)
-      .set("OUT_COLUMN", data.out_step.width);
-}
-
 std::vector<ConvData> ConvData::phases() const {
   if (divisor.height == 1 && divisor.width == 1) return {*this};
   std::vector<ConvData> all;
@@ -273,42 +185,6 @@ std::vector<ConvData> ConvData::phases() const {
       all.push_back(phase);
     }
   return all;
-}
-
-void set_image(const OperandDesc& image, Defines& defines) {
-  defines.set("IMAGE_H", image.shape[2])
-      .set("IMAGE_W", image.shape[3])
-      .set("IMAGE_N", image.strides[0])
-      .set("IMAGE_C", image.strides[1])
-      .set("IMAGE_ROW", image.strides[2])
-      .set("IMAGE_COLUMN", image.strides[3]);
-}
-
-std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
-                        Pair tap, Defines defines, int64_t tile) {
-  const auto inside = [tile](int64_t extent, int64_t results, int64_t by, int64_t start, int64_t apart,
-                             int64_t count) {
-    const int64_t low = start + std::min<int64_t>(apart * (count - 1), 0);
-    const int64_t last = ceil_div(results, tile) * tile - 1;  // of the last tile
-    const int64_t high = last * by + start + std::max<int64_t>(apart * (count - 1), 0);
-    return low >= 0 && high < extent;
-  };
-  const bool within = inside(image.shape[2], out[2], step.height, first.height, tap.height, taps.height) &&
-                      inside(image.shape[3], out[3], step.width, first.width, tap.width, taps.width);
-  // Without taps nothing is gathered; 1 avoids a division by 0 in the text.
-  defines.set("KERNEL_H", std::max<int64_t>(taps.height, 1))
-      .set("KERNEL_W", std::max<int64_t>(taps.width, 1))
-      .set("OUT_H", out[2])
-      .set("OUT_W", out[3])
-      .set("STEP_H", step.height)
-      .set("STEP_W", step.width)
-      .set("FIRST_H", first.height)
-      .set("FIRST_W", first.width)
-      .set("TAP_H", tap.height)
-      .set("TAP_W", tap.width)
-      .set("PADDED", !within);
-  set_image(image, defines);
-  return defines.text() + std::string(template_text("conv_gather"));
 }
 
 static std::vector<GpuCandidate> conv2d(const KernelRequest& request, const GpuTraits& traits) {

@@ -35,13 +35,19 @@ struct ConvData {
   ResultEpilogue epilogue(const KernelRequest& request) const;
 };
 
+/// The product of conv2d or conv2d_input_grad: weights [channels out, taps of channels in] times images
+/// [taps of channels in, pixels]. (The gradient reads the result's channels and computes the input's.)
+GemmProblem data_problem(const KernelRequest& request, const ConvData& data);
+/// The product of conv2d_weight_grad: the result's gradient [channels out, pixels] times images [pixels,
+/// taps of channels in].
+GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv);
 /// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: the distances, in the result, between the elements
 /// that are computed.
 void set_result(const ConvData& data, Defines& defines);
 /// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
 void set_image(const OperandDesc& image, Defines& defines);
-/// The constants of conv_gather.kernel, and its text. `tile`: results are computed this many at a time, and
-/// those of the last tile may lie outside.
+/// The constants of conv_gather.kernel, its text, and image_at(). `tile`: results are computed this many at
+/// a time, and those of the last tile may lie outside.
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
                         Pair tap, Defines defines, int64_t tile = 1);
 /// conv2d_weight_grad of one group as one product for each tap of the kernel, [channels out, pixels] with

@@ -7,6 +7,7 @@
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/conv.h"
+#include "athanor/kernels/gpu/templates/gemm_text.h"
 
 namespace athanor::gpu {
 namespace {
@@ -120,12 +121,12 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
       .set("WEIGHT_H", data.weight_tap.height)
       .set("WEIGHT_W", data.weight_tap.width);
   set_result(data, defines);
-  p.matrices = defines.text();
+  p.matrices = {.text = defines.text()};
   std::vector<GpuLaunch::Argument> arguments{images, {p.a.buffer, p.a.start}};
   for (const Parameter& extra : p.epilogue.parameters()) arguments.push_back(extra.argument);
   arguments.push_back({result.buffer, result.start});
   return {.name = "conv_shifted",
-          .source = gemm_prelude(p, true) + std::string(template_text("vectors")) +
+          .source = gemm_prelude(p, true) + vectors_text(p.dtype, point.width) +
                     std::string(template_text("conv_shifts")) + std::string(template_text("conv_shifted")),
           .groups = {ceil_div(tiles, each), 1, 1},
           .group_size = {point.items, 1, 1},

@@ -5,6 +5,7 @@
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/conv.h"
+#include "athanor/kernels/gpu/templates/gemm_text.h"
 
 namespace athanor::gpu {
 
@@ -73,17 +74,16 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
   candidate.parameters = {{"rows", rows}, {"width", width}, {"items", items}, {"splits", splits}};
   candidate.scratch_bytes =
       static_cast<size_t>(parts.byte_offset + (splits > 1 ? splits * p.batch * p.m * p.n * 4 : 0));
-  candidate.launches = {
-      shifted_copy(image, images, 0, image_copy, traits),
-      shifted_copy(gradient, gradients, 1, gradient_copy, traits),
-      {.name = "conv_shifted_weights",
-       .source = gemm_prelude(summed, false, defines) + std::string(template_text("vectors")) +
-                 std::string(template_text("conv_shifts")) +
-                 std::string(template_text("conv_shifted_weights")),
-       .groups = {ceil_div(tiles * splits, each), 1, 1},
-       .group_size = {items, 1, 1},
-       .local_bytes = items > 1 ? items * 4 : 0,
-       .arguments = {image_copy, gradient_copy, splits > 1 ? parts : result}}};
+  candidate.launches = {shifted_copy(image, images, 0, image_copy, traits),
+                        shifted_copy(gradient, gradients, 1, gradient_copy, traits),
+                        {.name = "conv_shifted_weights",
+                         .source = gemm_prelude(summed, false, defines) + vectors_text(p.dtype, width) +
+                                   std::string(template_text("conv_shifts")) +
+                                   std::string(template_text("conv_shifted_weights")),
+                         .groups = {ceil_div(tiles * splits, each), 1, 1},
+                         .group_size = {items, 1, 1},
+                         .local_bytes = items > 1 ? items * 4 : 0,
+                         .arguments = {image_copy, gradient_copy, splits > 1 ? parts : result}}};
   if (splits > 1) candidate.launches.push_back(sum_launch(summed, splits, parts));
   return {candidate};
 }

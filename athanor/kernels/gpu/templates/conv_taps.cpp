@@ -48,7 +48,7 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
       .set("PADDED_H", rows)
       .set("PADDED_W", columns)
       .set("C", c);
-  p.matrices = defines.text() + std::string(template_text("conv_taps"));
+  p.matrices = {.text = defines.text() + std::string(template_text("conv_taps")), .a_along_k = true};
 
   Defines copy;
   copy.set_dtype("DTYPE", p.dtype)

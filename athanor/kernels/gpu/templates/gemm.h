@@ -1,5 +1,6 @@
 // Matrix products on GPUs: the problem, the points of its tuning space, and their launches.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,21 @@
 #include "athanor/kernels/gpu/result_epilogue.h"
 
 namespace athanor::gpu {
+
+class Code;
+
+/// The matrices of a product as texts of the kernel language.
+struct GemmMatrices {
+  /// Defines, for matrices a, b, c: A_AT(m, k) and B_AT(k, n), elements; C_OFFSET(row, column), where one
+  /// of the result lies. For matrices that are read directly also A_BEGIN(m, k), where an element of A
+  /// lies, and B_START(k), where row k of B begins. B_MATRIX(batch): where in b_matrices B begins.
+  std::string text;
+  bool a_along_k = false, b_along_k = false;  // whether neighbours in memory lie along k
+  int64_t c_run = 1;                          // so many columns are contiguous in C; 0: all
+  /// What a single item declares, and how it fills `b_tile`, k_count rows of `tile` floats from row k0 and
+  /// column n0 on. Without it, it does so element by element.
+  std::function<void(Code&, int64_t tile)> begin_b = {}, stage_b = {};
+};
 
 /// C = A B for `batch` matrices: A [m, k], B [k, n], C [m, n], each with any strides; then the epilogue.
 struct GemmProblem {
@@ -28,9 +44,8 @@ struct GemmProblem {
   std::optional<OperandPrologue> prologue = {};
   size_t prologue_of = 0;
   int scratch_buffer = 0;
-  size_t scratch_start = 0;  // bytes that are already in use
-  /// Describes the matrices if strides cannot: a text that defines the same names as gemm_strided.
-  std::string matrices = {};
+  size_t scratch_start = 0;                   // bytes that are already in use
+  std::optional<GemmMatrices> matrices = {};  // if strides cannot describe them
   /// Whether `a` can be read directly: rows a.row apart, steps along k a.column apart.
   bool a_strided = true;
   bool b_strided = true;
@@ -52,7 +67,7 @@ struct GemmProblem {
 /// memory that the group fills.
 enum class GemmSource : uint8_t { direct, packed, staged };
 
-/// A point of the template gemm's tuning space: see gemm.kernel.
+/// A point of the tuning space of gemm_kernel().
 struct GemmPoint {
   GemmSource a = GemmSource::direct, b = GemmSource::direct;
   int64_t rows = 8, vectors = 2, width = 16;  // of an item
@@ -94,6 +109,9 @@ GpuCandidate few_rows_candidate(const GemmProblem& problem, const GpuTraits& tra
 /// columns.
 GpuCandidate plain_gemm_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t group_x,
                                   int64_t group_y);
+
+/// Of each tile in local memory, in bytes.
+inline constexpr int64_t gemm_tile_alignment = 64;
 
 /// The points worth timing on the device, best guess first.
 std::vector<GemmPoint> gemm_points(const GemmProblem& problem, const GpuTraits& traits);

@@ -7,6 +7,7 @@
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
+#include "athanor/kernels/gpu/templates/gemm_text.h"
 
 namespace athanor::gpu {
 namespace {
@@ -241,7 +242,7 @@ GpuCandidate grouped_candidate(const GroupedProblem& p, const GroupedPoint& poin
       .set("A_PITCH", point.pitch());
   GpuLaunch launch{.name = "grouped_matmul",
                    .source = defines.text() +
-                             std::string(p.dtype == DType::f64 ? "" : template_text("vectors")) +
+                             (p.dtype == DType::f64 ? "" : vectors_text(p.dtype, point.width)) +
                              std::string(template_text("grouped_matmul")),
                    .groups = {slots_of(p, point) * ceil_div(p.columns, point.tile_n()), 1, 1},
                    .group_size = {point.group_x, point.group_y, 1},

@@ -126,9 +126,9 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
         .set("WEIGHT_H", data.weight.strides[2])
         .set("WEIGHT_W", data.weight.strides[3]);
     GemmProblem transformed = p;
-    transformed.matrices =
-        gather_text(data.image, data.taps, data.out, one, first, one, std::move(defines), tiles.outputs) +
-        std::string(template_text("winograd"));
+    transformed.matrices = {.text = gather_text(data.image, data.taps, data.out, one, first, one,
+                                                std::move(defines), tiles.outputs) +
+                                    std::string(template_text("winograd"))};
     return gemm_prelude(transformed, finishes);
   };
   const int64_t neighbours = std::gcd(m * c, width);

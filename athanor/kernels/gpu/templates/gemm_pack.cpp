@@ -1,0 +1,86 @@
+// Packs a matrix for a product that reads panels.
+#include <fmt/format.h>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/loop_code.h"
+#include "athanor/kernels/gpu/templates/gemm_text.h"
+
+namespace athanor::gpu {
+namespace {
+
+/// An item packs `chunk` steps along K of one panel. `extent`: rows of A or columns of B.
+std::string pack_kernel(const GemmProblem& p, bool packs_a, int64_t panel, int64_t chunk, int64_t extent,
+                        int64_t items) {
+  const GemmMatrices matrices = matrices_of(p);
+  const std::string stored = element_type(p.dtype, false);
+  const int64_t chunks = ceil_div(p.k, chunk), panels = ceil_div(extent, panel);
+  const auto element = [&](const char* i, const char* k) {
+    return packs_a ? fmt::format("A_AT(first + {}, k_begin + {})", i, k)
+                   : fmt::format("B_AT(k_begin + {}, first + {})", k, i);
+  };
+  Code code;
+  code.open(fmt::format("KERNEL void gemm_pack(BUFFER(const {}, matrices), BUFFER(f32, panels))", stored));
+  code.line(fmt::format("BIND(const {}, matrices);", stored));
+  code.line("BIND(f32, panels);");
+  code.line("const int item = GROUP_ID(0);");
+  code.line(fmt::format("const int k_begin = item % {0} * {1}, k_count = MIN({1}, {2} - k_begin);", chunks,
+                        chunk, p.k));
+  code.line(fmt::format("const int panel = item / {};", chunks));
+  code.line(fmt::format("const int first = panel % {0} * {1}, rows = MIN({1}, {2} - first);", panels, panel,
+                        extent));
+  code.line(fmt::format("GLOBAL const {} *const {} = matrices + panel / {} * (i64){};", stored,
+                        packs_a ? "a" : "b", panels, packs_a ? p.a.batch : p.b.batch));
+  code.line(fmt::format("GLOBAL f32 *const to = panels + ((i64)panel * {} + k_begin) * {};", p.k, panel));
+  if (items > 1) {
+    code.open(fmt::format("for (int e = LOCAL_ID(0); e < {} * k_count; e += {})", panel, items));
+    code.line(fmt::format("const int k = e / {0}, i = e % {0};", panel));
+    code.line(fmt::format("to[e] = i < rows ? {} : 0;", element("i", "k")));
+    code.close();
+    code.close();
+    return code.text();
+  }
+  code.open(fmt::format("if (rows == {})", panel));
+  code.line("int k = 0;");
+  if (packs_a ? matrices.a_along_k : matrices.b_along_k) {
+    code.line("// Copies through small blocks, so that both memories are accessed in runs.");
+    code.open("for (; k + 16 <= k_count; k += 16)");
+    code.line(fmt::format("f32 block[{}];", panel * 16));
+    code.open(fmt::format("for (int i = 0; i < {}; ++i)", panel));
+    code.line(fmt::format("for (int j = 0; j < 16; ++j) block[i * 16 + j] = {};", element("i", "k + j")));
+    code.close();
+    code.open("for (int j = 0; j < 16; ++j)");
+    code.line(fmt::format("for (int i = 0; i < {0}; ++i) to[(k + j) * {0} + i] = block[i * 16 + j];", panel));
+    code.close();
+    code.close();
+  }
+  code.open("for (; k < k_count; ++k)");
+  code.line(fmt::format("for (int i = 0; i < {0}; ++i) to[k * {0} + i] = {1};", panel, element("i", "k")));
+  code.close();
+  code.close();
+  code.open("else");
+  code.open("for (int k = 0; k < k_count; ++k)");
+  code.line(fmt::format("for (int i = 0; i < {0}; ++i) to[k * {0} + i] = i < rows ? {1} : 0;", panel,
+                        element("i", "k")));
+  code.close();
+  code.close();
+  code.close();
+  return code.text();
+}
+
+}  // namespace
+
+GpuLaunch pack_launch(const GemmProblem& p, bool packs_a, int64_t panel, bool one_item,
+                      GpuLaunch::Argument to) {
+  const int64_t chunk = std::min<int64_t>(p.k, 64);
+  const int64_t extent = packs_a ? p.m : p.n, items = one_item ? 1 : helping_items;
+  const GemmProblem::Operand& x = packs_a ? p.a : p.b;
+  GemmProblem packed = p;
+  packed.batch = x.batch == 0 ? 1 : p.batch;
+  return {.name = "gemm_pack",
+          .source = gemm_prelude(packed, false) + pack_kernel(packed, packs_a, panel, chunk, extent, items),
+          .groups = {packed.batch * ceil_div(extent, panel) * ceil_div(p.k, chunk), 1, 1},
+          .group_size = {items, 1, 1},
+          .arguments = {{x.buffer, x.start}, to}};
+}
+
+}  // namespace athanor::gpu
