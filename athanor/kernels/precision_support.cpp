@@ -34,8 +34,8 @@ std::string require_precision(Device device, Precision precision) {
         throw Error(
             ErrorCode::usage, fmt::format("{} does not multiply in tf32", to_string(device)), "--precision",
             "tf32 is f32 whose factors are rounded to 10 bits of mantissa, for matrix units: NVIDIA's "
-            "from sm_80 on, and with hipBLASLt those of AMD's gfx942 (xf32). Use bf16 to be faster here, or "
-            "f32 to be as exact");
+            "from sm_80 on, and those of AMD's gfx942 (xf32). Use bf16 to be faster here, or f32 to be as "
+            "exact");
       return {};
     case Precision::bf16:
     case Precision::f16:

@@ -111,7 +111,8 @@ def peak_of(chip, dtype):
     vector = chip.fma_flops / chip.simds
     if dtype == "f16":
         vector *= chip.packed_f16
-    return max(vector, *(rate for name, rate in chip.matrix.items() if name in (dtype, dtype + "_1k")), 0)
+    names = (dtype, dtype + "_1k", *(("xf32",) if dtype == "tf32" else ()))
+    return max(vector, *(rate for name, rate in chip.matrix.items() if name in names), 0)
 
 
 def iterations_per_cycle(chip, steps, held, waves_of_group, busy):

@@ -157,6 +157,10 @@ constexpr std::array cdna1_bytes = {
 constexpr std::array cdna3_bytes = {
     cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_i32_32x32x16_i8", 32, 16, i8, i32, "long", 4096),
     cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_i32_16x16x32_i8", 16, 32, i8, i32, "long", 4096)};
+constexpr std::array cdna3_tf32 = {
+    tf32(cdna("tf32 mfma 32x32x4", "__builtin_amdgcn_mfma_f32_32x32x4_xf32", 32, 4, f32, f32, "float", 1024)),
+    tf32(
+        cdna("tf32 mfma 16x16x8", "__builtin_amdgcn_mfma_f32_16x16x8_xf32", 16, 8, f32, f32, "float", 1024))};
 /// CDNA3 multiplies f16 and bf16 twice as fast as CDNA2.
 template <size_t Count>
 constexpr std::array<MatrixUnit, Count> of_cdna3(std::array<MatrixUnit, Count> units) {
@@ -165,7 +169,7 @@ constexpr std::array<MatrixUnit, Count> of_cdna3(std::array<MatrixUnit, Count> u
 }
 constexpr auto gfx908 = joined(cdna_floats, cdna1_bf16, cdna1_bytes);
 constexpr auto gfx90a = joined(cdna_floats, cdna2_bf16, cdna1_bytes);
-constexpr auto gfx942 = joined(of_cdna3(joined(cdna_floats, cdna2_bf16)), cdna3_bytes);
+constexpr auto gfx942 = joined(of_cdna3(joined(cdna_floats, cdna2_bf16)), cdna3_bytes, cdna3_tf32);
 
 constexpr MatrixUnit sm_75[] = {
     mma("mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 2, f16, f32)};

@@ -28,6 +28,10 @@ constexpr TileShape mfma_shapes[] = {
     {256, 128, 32, 2, 2, 1}, {128, 128, 32, 2, 2, 1}, {128, 64, 64, 2, 2, 1},
     {64, 128, 64, 2, 2, 1},  {128, 64, 32, 2, 2, 1},  {64, 128, 32, 2, 2, 1},
     {64, 64, 64, 2, 2, 1},   {32, 64, 64, 1, 2, 1},   {32, 32, 128, 1, 2, 1}};
+// The same for f32 and tf32, which take twice the room of f16.
+constexpr TileShape mfma_f32_shapes[] = {
+    {128, 128, 16, 2, 2, 1}, {128, 64, 32, 2, 2, 1}, {64, 128, 32, 2, 2, 1}, {128, 64, 16, 2, 2, 1},
+    {64, 128, 16, 2, 2, 1},  {64, 64, 32, 2, 2, 1},  {32, 64, 32, 1, 2, 1},  {32, 32, 64, 1, 2, 1}};
 
 // FMA: 8 x 8 elements for each item, or 4 x 4. With steps of 8, an item holds fewer elements in advance, so
 // that it needs less than 128 registers, and a multiprocessor has two groups.
@@ -62,9 +66,10 @@ constexpr TileShape local_shapes[] = {{128, 256, 128, 2, 1, 4}, {128, 128, 128, 
 
 std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
   if (unit.reads_local()) return local_shapes;
-  if (unit.tf32) return tf32_shapes;
-  if (unit.form == MatrixUnit::Form::mma) return mma_shapes;
-  if (unit.form == MatrixUnit::Form::mfma) return mfma_shapes;
+  if (unit.form == MatrixUnit::Form::mma)
+    return unit.tf32 ? std::span<const TileShape>(tf32_shapes) : mma_shapes;
+  if (unit.form == MatrixUnit::Form::mfma)
+    return unit.input == DType::f32 ? std::span<const TileShape>(mfma_f32_shapes) : mfma_shapes;
   if (unit.form == MatrixUnit::Form::fma) return fma_shapes;
   if (unit.form == MatrixUnit::Form::dot) return dot_shapes;
   if (unit.form == MatrixUnit::Form::dpas)
