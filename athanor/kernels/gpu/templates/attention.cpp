@@ -1,13 +1,14 @@
-// Attention and its gradients: by matrix units (flash_kernel.h), or by attention_rows.kernel and
-// attention_tiles.kernel.
+// Attention and its gradients: by matrix units (flash_kernel.h), or without them (attention_kernel.h).
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/attention.h"
+#include "athanor/kernels/gpu/templates/attention_kernel.h"
 #include "athanor/kernels/gpu/templates/points.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
 namespace {
@@ -26,32 +27,28 @@ std::vector<std::string> inputs_of(Kind kind) {
   }
 }
 
-/// Where batch `batch` of an operand starts. Unfolds its leading axes, all except the last `kept`.
-std::string start_of(const OperandDesc& operand, int kept) {
-  std::string text = "0";
-  int64_t below = 1;
-  for (int axis = operand.shape.rank() - kept; axis-- > 0;) {
-    const int64_t extent = operand.shape[axis];
-    text += fmt::format(" + batch / {} % {} * (i64){}", below, std::max<int64_t>(extent, 1),
-                        operand.strides[static_cast<size_t>(axis)]);
-    below *= std::max<int64_t>(extent, 1);
-  }
-  return "(" + text + ")";
+/// Adds to a position, as text: `index`, unfolded into an axis of this extent with `below` elements below it.
+void add_axis(std::string& text, const std::string& index, int64_t below, int64_t extent, int64_t stride) {
+  if (extent <= 1 || stride == 0) return;
+  if (!text.empty()) text += " + ";
+  text += fmt::format("{} % {}", divided(index, below), extent);
+  if (stride != 1) text += fmt::format(" * (i64){}", stride);
 }
 
-/// For a value with one element for each query, [..., T]: the element of query `row`, counted through all
-/// batches.
-std::string row_index(const OperandDesc& operand) {
-  std::string text = "0";
+/// The position of element `index` of an operand, counted through all its axes except the last `kept`.
+std::string position(const OperandDesc& operand, const char* index, int kept) {
+  std::string text;
   int64_t below = 1;
-  for (int axis = operand.shape.rank(); axis-- > 0;) {
+  for (int axis = operand.shape.rank() - kept; axis-- > 0;) {
     const int64_t extent = std::max<int64_t>(operand.shape[axis], 1);
-    text += fmt::format(" + (row) / {} % {} * (i64){}", below, extent,
-                        operand.strides[static_cast<size_t>(axis)]);
+    add_axis(text, index, below, extent, operand.strides[static_cast<size_t>(axis)]);
     below *= extent;
   }
-  return "(" + text + ")";
+  return text.empty() ? "0" : text;
 }
+
+/// Where batch `batch` of an operand of rows starts.
+std::string start_of(const OperandDesc& operand) { return position(operand, "batch", 2); }
 
 /// The longest vector of at most 16 bytes of a row's features that all rows are aligned to.
 int64_t vector_of(const OperandDesc& operand) {
@@ -67,6 +64,21 @@ int64_t vector_of(const OperandDesc& operand) {
 }
 
 }  // namespace
+
+AttentionFootprint::AttentionFootprint(const AttentionProblem& problem)
+    : compared{problem.d},
+      other{problem.d},
+      own_numbers(problem.is_grad() ? 0 : 2),
+      other_numbers(problem.by_keys() ? 1 + problem.has_second() : 0),
+      number_bytes(problem.dtype == DType::f64 ? 8 : 4) {
+  const bool second = problem.has_second(),
+             both = problem.kind == Kind::grad_kv || problem.kind == Kind::grad_qkv;
+  if (second) compared.push_back(problem.e);
+  if (problem.kind == Kind::lse) return;
+  other.push_back(problem.e);
+  if (second) inside.push_back(problem.d);
+  if (!second || both) inside.push_back(problem.e);
+}
 
 int64_t AttentionFootprint::bytes(const AttentionPoint& point) const {
   int64_t all = 0;
@@ -84,136 +96,68 @@ int64_t AttentionFootprint::bytes(const AttentionPoint& point) const {
   return all;
 }
 
-AttentionText attention_text(const KernelRequest& request, Kind kind) {
+AttentionProblem attention_problem(const KernelRequest& request, Kind kind) {
   std::vector<std::string> names = inputs_of(kind);
-  const bool masked = request.inputs.size() > names.size();
-  if (masked) names.emplace_back("mask");
-  const DType dtype = request.inputs[0].dtype;
+  if (request.inputs.size() > names.size()) names.emplace_back("mask");
   const int64_t queries = request.inputs[0].shape[-2], keys = request.inputs[1].shape[-2],
                 d = request.inputs[0].shape[-1];
-  // The features of v and the result; 1 if there is neither.
-  const int64_t e = kind == Kind::lse ? 1 : request.inputs[2].shape[-1];
-  const int64_t batches = request.inputs[0].shape.size() / (queries * d);
-
   AttentionProblem problem{.kind = kind,
-                           .dtype = dtype,
-                           .batches = batches,
+                           .dtype = request.inputs[0].dtype,
+                           .batches = request.inputs[0].shape.size() / (queries * d),
                            .queries = queries,
                            .keys = keys,
                            .d = d,
-                           .e = e,
+                           // Of v and the result; 1 if there is neither.
+                           .e = kind == Kind::lse ? 1 : request.inputs[2].shape[-1],
                            .causal = request.attrs.flag("causal"),
                            .scale = request.attrs.number("scale")};
-  Defines defines;
-  std::string parameters, binds;
-  std::vector<GpuLaunch::Argument> arguments;
+  const auto add = [&](const std::string& type, const std::string& name) {
+    problem.parameters += fmt::format("{}BUFFER({}, {})", problem.parameters.empty() ? "" : ", ", type, name);
+    problem.binds += fmt::format("{}BIND({}, {});", problem.binds.empty() ? "" : " ", type, name);
+    problem.arguments.push_back({static_cast<int>(problem.arguments.size())});
+  };
   for (size_t i = 0; i < names.size(); ++i) {
     const OperandDesc& operand = request.inputs[i];
-    const std::string type = fmt::format("const STORED({})", language_name(operand.dtype));
-    parameters += fmt::format("BUFFER({}, {}), ", type, names[i]);
-    binds += fmt::format("BIND({}, {}); ", type, names[i]);
-    arguments.push_back({static_cast<int>(i)});
+    add("const " + stored(operand.dtype), names[i]);
     if (names[i] == "lse" || names[i] == "delta") {
-      defines.set(names[i] == "lse" ? "LSE_INDEX(row)" : "DELTA_INDEX(row)", row_index(operand))
-          .set_dtype(names[i] == "lse" ? "ROW_DTYPE" : "DELTA_DTYPE", operand.dtype);
-      (names[i] == "lse" ? problem.lse : problem.delta) = {row_index(operand), operand.dtype};
+      (names[i] == "lse" ? problem.lse : problem.delta) = {position(operand, "row", 0), operand.dtype};
       continue;
     }
     (names[i] == "q"   ? problem.q
      : names[i] == "k" ? problem.k
      : names[i] == "v" ? problem.v
      : names[i] == "g" ? problem.g
-                       : problem.mask) = {names[i], start_of(operand, 2),
+                       : problem.mask) = {names[i], start_of(operand),
                                           operand.strides[operand.strides.size() - 2], operand.strides.back(),
                                           vector_of(operand)};
-    std::string prefix = names[i];
-    std::ranges::transform(prefix, prefix.begin(), [](char c) { return static_cast<char>(std::toupper(c)); });
-    defines.set(prefix + "_START", start_of(operand, 2))
-        .set(prefix + "_ROW", operand.strides[operand.strides.size() - 2])
-        .set(prefix + "_FEATURE", operand.strides.back());
   }
   for (size_t i = 0; i < request.outputs.size(); ++i) {
-    const std::string out = fmt::format("STORED({})", language_name(request.outputs[i].dtype));
-    const char* const name = i == 0 ? "out" : "out_2";
-    parameters += fmt::format("{}BUFFER({}, {})", i == 0 ? "" : ", ", out, name);
-    binds += fmt::format("BIND({}, {}); ", out, name);
-    arguments.push_back({static_cast<int>(request.inputs.size() + i)});
     const OperandDesc& written = request.outputs[i];
-    const std::string prefix = i == 0 ? "OUT" : "OUT_2";
-    defines.set_dtype(prefix + "_DTYPE", written.dtype);
-    const bool is_matrix = kind != Kind::lse && written.shape.rank() == request.inputs[0].shape.rank();
-    if (is_matrix)
+    const char* const name = i == 0 ? "out" : "out_2";
+    add(stored(written.dtype), name);
+    if (kind != Kind::lse && written.shape.rank() == request.inputs[0].shape.rank())
       (i == 0 ? problem.out : problem.out_2) = {
-          name, start_of(written, 2), written.strides[written.strides.size() - 2], 1, vector_of(written)};
-    // A number of each query: one after another.
-    defines
-        .set(prefix + "_START", is_matrix ? start_of(written, 2) : fmt::format("(batch * {})", problem.own()))
-        .set(prefix + "_ROW", is_matrix ? written.strides[written.strides.size() - 2] : 1);
+          name, start_of(written), written.strides[written.strides.size() - 2], 1, vector_of(written)};
+    else
+      problem.lse.dtype = written.dtype;
   }
   problem.with_lse = kind == Kind::forward && request.outputs.size() > 1;
-  const bool f64 = dtype == DType::f64;
-  defines.set_dtype("DTYPE", dtype)
-      .set("WITH_LSE", problem.with_lse)
-      .set("EXP(x)", f64 ? "exp_f64(x)" : "exp_f32(x)")
-      .set("LOG(x)", f64 ? "log_f64(x)" : "log_f32(x)")
-      .set("INDEX", "i64")
-      .set("KIND", static_cast<int64_t>(kind))
-      .set("HAS_MASK", masked)
-      .set("CAUSAL", request.attrs.flag("causal"))
-      .set("SCALE", fmt::format("{:.17e}{}", request.attrs.number("scale"), f64 ? "" : "f"))
-      .set("QUERIES", queries)
-      .set("KEYS", keys)
-      .set("D", d)
-      .set("E", e);
-
-  problem.parameters = parameters;
-  problem.binds = binds;
-  problem.arguments = arguments;
-  // What the templates keep in local memory.
-  const bool second = problem.has_second(), of_rows = kind != Kind::lse,
-             both = kind == Kind::grad_kv || kind == Kind::grad_qkv;
-  AttentionFootprint footprint{.compared = {d},
-                               .other = {d},
-                               .own_numbers = kind == Kind::forward || !of_rows ? 2 : 0,
-                               .other_numbers = problem.by_keys() ? 1 + second : 0,
-                               .number_bytes = f64 ? 8 : 4};
-  if (second) footprint.compared.push_back(e);
-  if (of_rows) footprint.other.push_back(e);
-  if (of_rows && second) footprint.inside.push_back(d);
-  if (of_rows && (!second || both)) footprint.inside.push_back(e);
-  return {std::move(problem), std::move(footprint), std::move(defines)};
-}
-
-GpuLaunch attention_launch(const AttentionText& text, const AttentionPoint& point) {
-  const AttentionProblem& problem = text.problem;
-  const bool tiled = point.side > 0;
-  const std::string entry = tiled ? "attention_tiles" : "attention_rows";
-  Defines all = text.defines;
-  all.set("PARAMETERS", problem.parameters)
-      .set("BINDS", problem.binds)
-      .set(tiled ? "OWN" : "ROWS", point.rows)
-      .set("BLOCK", point.block);
-  if (tiled) all.set("SIDE", point.side);
-  return {.name = entry,
-          .source = all.text() + std::string(template_text("attention_operands")) +
-                    std::string(template_text(entry)),
-          .groups = {problem.batches * ceil_div(problem.own(), point.rows_of_group()), 1, 1},
-          .group_size = {point.items, 1, 1},
-          .local_bytes = text.footprint.bytes(point),
-          .arguments = problem.arguments};
+  return problem;
 }
 
 std::vector<GpuCandidate> attention_candidates(const KernelRequest& request, Kind kind,
                                                const GpuTraits& traits) {
-  const AttentionText text = attention_text(request, kind);
-  std::vector<GpuCandidate> candidates = flash_candidates(text.problem, traits);
-  std::vector<AttentionPoint> points = traits.grain->points->attention(text.problem, text.footprint, traits);
+  const AttentionProblem problem = attention_problem(request, kind);
+  std::vector<GpuCandidate> candidates = flash_candidates(problem, traits);
+  std::vector<AttentionPoint> points =
+      traits.grain->points->attention(problem, AttentionFootprint(problem), traits);
   if (points.empty()) points.push_back({1, 1, std::min(traits.grain->items, traits.max_group_size)});
   for (const AttentionPoint& point : points)
     candidates.push_back(
         {.name = fmt::format("flash attention {}x{}", point.rows_of_group(), point.block),
          .parameters = {{"rows", point.rows}, {"block", point.block}, {"items", point.items}},
-         .launches = {attention_launch(text, point)}});
+         .launches = {point.side > 0 ? AttentionTiles(problem, point).launch()
+                                     : AttentionRows(problem, point).launch()}});
   return candidates;
 }
 
@@ -243,7 +187,7 @@ bool attention_together(const KernelRequest& request, const GpuTraits& traits) {
                                 : kind == Kind::grad_kv || kind == Kind::forward;
 }
 
-// attention_rows keeps at least one other row in local memory: its d and e features, both in two layouts, and
+// AttentionRows keeps at least one other row in local memory: its d and e features, both in two layouts, and
 // two numbers.
 int64_t least_local_bytes(int64_t d, int64_t e, DType dtype) {
   return (2 * (d + e) + 2) * (dtype == DType::f64 ? 8 : 4);

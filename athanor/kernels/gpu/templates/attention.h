@@ -32,10 +32,10 @@ struct AttentionProblem {
   int64_t batches = 1, queries = 1, keys = 1, d = 1, e = 1;
   bool causal = false;
   double scale = 1;
-  Matrix q, k, v, g, mask;  // without a name: not there
-  Matrix out, out_2;        // the results; without a name: not there, or no matrix
-  bool with_lse = false;    // the result's kernel also stores the log-sum-exp, to out_2
-  Numbers lse, delta;
+  Matrix q, k, v, g, mask;        // without a name: not there
+  Matrix out, out_2;              // the results; without a name: not there, or no matrix
+  bool with_lse = false;          // the result's kernel also stores the log-sum-exp, to out_2
+  Numbers lse, delta;             // lse: also the type of the result, whose numbers lie one after another
   std::string parameters, binds;  // of the kernel
   std::vector<GpuLaunch::Argument> arguments;
 
@@ -51,32 +51,25 @@ struct AttentionProblem {
   int64_t other() const { return by_keys() ? queries : keys; }
 };
 
-/// A point of the tuning space. attention_rows: rows of an item. attention_tiles: rows of a group of `side` x
+/// A point of the tuning space. AttentionRows: rows of an item. AttentionTiles: rows of a group of `side` x
 /// `side` items.
 struct AttentionPoint {
   int64_t rows, block, items, side = 0;
   int64_t rows_of_group() const { return side > 0 ? rows : rows * items; }
 };
 
-/// What is in local memory: an array for each matrix, by its number of features, and arrays for numbers of
-/// rows.
+/// What AttentionRows and AttentionTiles have in local memory: an array for each matrix, by its number of
+/// features, and arrays for numbers of rows.
 struct AttentionFootprint {
-  std::vector<int64_t> compared = {};  // own rows' for attention_tiles; other rows' for attention_rows
-  std::vector<int64_t> other = {};     // other rows' for attention_tiles
-  std::vector<int64_t> inside = {};    // for attention_rows: other rows' again, with features inside
-  int64_t own_numbers = 0, other_numbers = 0, number_bytes = 4;
+  explicit AttentionFootprint(const AttentionProblem& problem);
+  std::vector<int64_t> compared;  // own rows' for AttentionTiles; other rows' for AttentionRows
+  std::vector<int64_t> other;     // other rows' for AttentionTiles
+  std::vector<int64_t> inside;    // for AttentionRows: other rows' again, with features inside
+  int64_t own_numbers, other_numbers, number_bytes;
   int64_t bytes(const AttentionPoint& point) const;
 };
 
-/// What the templates attention_rows and attention_tiles are told of a request by constants.
-struct AttentionText {
-  AttentionProblem problem;
-  AttentionFootprint footprint;
-  Defines defines;
-};
-AttentionText attention_text(const KernelRequest& request, AttentionKind kind);
-/// The launch of a point by these templates.
-GpuLaunch attention_launch(const AttentionText& text, const AttentionPoint& point);
+AttentionProblem attention_problem(const KernelRequest& request, AttentionKind kind);
 /// All kernels for a request of one or two outputs.
 std::vector<GpuCandidate> attention_candidates(const KernelRequest& request, AttentionKind kind,
                                                const GpuTraits& traits);

@@ -11,6 +11,7 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/attention.h"
+#include "athanor/kernels/gpu/templates/attention_kernel.h"
 #include "athanor/kernels/gpu/templates/flash_kernel.h"
 #include "athanor/kernels/gpu/templates/points.h"
 
@@ -69,34 +70,18 @@ Parts parts_of(const AttentionProblem& p, const AttentionPoint& point, const Gpu
 void add_copies(AttentionProblem& p) {
   const char* const number = p.dtype == DType::f64 ? "f64" : "f32";
   p.parameters += fmt::format(", BUFFER({}, copies)", number);
-  p.binds += fmt::format("BIND({}, copies); ", number);
+  p.binds += fmt::format(" BIND({}, copies);", number);
 }
 
-GpuCandidate one_kernel(const KernelRequest& request, AttentionText text, const AttentionPoint& point,
+GpuCandidate one_kernel(const KernelRequest& request, AttentionProblem p, const AttentionPoint& point,
                         const Parts& parts) {
-  const AttentionProblem& p = text.problem;
-  add_copies(text.problem);
-  text.defines.set("PARTS", parts.parts);
-  GpuLaunch launch = attention_launch(text, point);
+  add_copies(p);
+  GpuLaunch launch = AttentionTiles(p, point, parts.parts).launch();
   bind_outputs(launch, request);
   launch.arguments.push_back({request.scratch_buffer()});
-  launch.groups = {p.batches * parts.parts, 1, 1};
-
-  constexpr int64_t items = 256;
-  AttentionText sum = attention_text(queries_of(request), Kind::grad_qkv);
-  sum.defines.set("PARTS", parts.parts)
-      .set("OWN", point.rows)
-      .set("BLOCK", point.block)
-      .set("SIDE", point.side)
-      .set("BATCHES", p.batches)
-      .set("COPIED", p.dtype == DType::f64 ? "f64" : "f32");
-  const int64_t group = std::min(items, point.items);
-  GpuLaunch adding{.name = "attention_sum",
-                   .source = sum.defines.text() + std::string(template_text("attention_operands")) +
-                             std::string(template_text("attention_sum")),
-                   .groups = {ceil_div(p.batches * p.queries * p.d, group), 1, 1},
-                   .group_size = {group, 1, 1},
-                   .arguments = {{request.scratch_buffer()}, {static_cast<int>(request.inputs.size())}}};
+  GpuLaunch adding =
+      AttentionTiles(attention_problem(queries_of(request), Kind::grad_qkv), point, parts.parts).sum_launch();
+  adding.arguments = {{request.scratch_buffer()}, {static_cast<int>(request.inputs.size())}};
   return {.name = fmt::format("attention gradients {}x{} of {} parts", point.rows, point.block, parts.parts),
           .parameters = {{"rows", point.rows},
                          {"block", point.block},
@@ -123,8 +108,8 @@ bool leads(const AttentionPoint& point, const Parts& parts) {
 
 /// One kernel by matrix units. No card has run it, so it follows pairs of kernels.
 void add_flash(std::vector<GpuCandidate>& to, const KernelRequest& request, const GpuTraits& traits) {
-  AttentionProblem problem = attention_text(keys_and_values_of(request), Kind::grad_qkv).problem;
-  const AttentionProblem queries = attention_text(queries_of(request), Kind::grad_q).problem;
+  AttentionProblem problem = attention_problem(keys_and_values_of(request), Kind::grad_qkv);
+  const AttentionProblem queries = attention_problem(queries_of(request), Kind::grad_q);
   std::vector<FlashPoint> points = flash_points(problem, traits);
   add_copies(problem);
   for (FlashPoint& point : points) {
@@ -150,26 +135,25 @@ struct InOneKernel {
   std::vector<GpuCandidate> lead, follow;
   InOneKernel(const KernelRequest& request, const GpuTraits& traits) {
     // Lanes are slower than any kernels by matrix units.
-    const AttentionText of_queries = attention_text(queries_of(request), Kind::grad_q);
-    if (!flash_points(of_queries.problem, traits).empty()) {
+    if (!flash_points(attention_problem(queries_of(request), Kind::grad_q), traits).empty()) {
       add_flash(follow, request, traits);
       return;
     }
-    const AttentionText text = attention_text(keys_and_values_of(request), Kind::grad_qkv);
+    const AttentionProblem problem = attention_problem(keys_and_values_of(request), Kind::grad_qkv);
     for (const AttentionPoint& point :
-         traits.grain->points->attention(text.problem, text.footprint, traits)) {
+         traits.grain->points->attention(problem, AttentionFootprint(problem), traits)) {
       // Without a side, items have rows of their own: those of a group would add to the same gradient.
-      if (point.side == 0 || sums(text.problem, point) > most_sums) continue;
-      const Parts parts = parts_of(text.problem, point, traits);
+      if (point.side == 0 || sums(problem, point) > most_sums) continue;
+      const Parts parts = parts_of(problem, point, traits);
       if (parts.parts > 0)
-        (leads(point, parts) ? lead : follow).push_back(one_kernel(request, text, point, parts));
+        (leads(point, parts) ? lead : follow).push_back(one_kernel(request, problem, point, parts));
     }
   }
 };
 
 /// The kernels for pairs: the first two by matrix units, if there are any, because all pairs are timed.
 std::vector<GpuCandidate> kernels_of(const KernelRequest& request, Kind kind, const GpuTraits& traits) {
-  std::vector<GpuCandidate> by_units = flash_candidates(attention_text(request, kind).problem, traits);
+  std::vector<GpuCandidate> by_units = flash_candidates(attention_problem(request, kind), traits);
   if (by_units.empty()) return attention_candidates(request, kind, traits);
   by_units.resize(std::min<size_t>(2, by_units.size()));
   return by_units;

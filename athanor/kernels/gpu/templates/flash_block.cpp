@@ -50,7 +50,7 @@ void FlashBlock::declare_chunk(Code& code) const {
 
 void FlashBlock::declare(Code& code, const std::string& first) const {
   const std::string n = name();
-  code.line(fmt::format("GLOBAL const u8 *{}_memory = (GLOBAL const u8 *)({} + {} + {} * (i64){});", n,
+  code.line(fmt::format("GLOBAL const u8 *{}_memory = (GLOBAL const u8 *)({} + ({}) + {} * (i64){});", n,
                         matrix_.name, matrix_.start, first, matrix_.row));
   code.line(fmt::format("u32 {}_from[{}];  // bytes from the block's begin in memory", n, share()));
   if (plain()) code.line(fmt::format("int {}_to[{}];  // elements in local memory", n, share()));

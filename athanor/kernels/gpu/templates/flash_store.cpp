@@ -48,7 +48,7 @@ void FlashKernel::store_exchanged(const AttentionProblem::Matrix& out, const std
     for (int s = 0; s < slots(); ++s) {
       code_.open("");
       const std::string scale = result_scale(sums, s);
-      code_.line(fmt::format("GLOBAL STORED({}) *const row = {} + {} + ({}) * (i64){};", type, out.name,
+      code_.line(fmt::format("GLOBAL STORED({}) *const row = {} + ({}) + ({}) * (i64){};", type, out.name,
                              out.start, own_row("i", s), out.row));
       for (int64_t f = 0; f < features / u_.tile(); f += pairs) {
         code_.open("");
@@ -84,7 +84,7 @@ void FlashKernel::store(const AttentionProblem::Matrix& out, const std::string& 
   each_tile("i", point_.tiles, [&] {
     for (int s = 0; s < slots(); ++s) {
       code_.open(fmt::format("if ({} < {})", own_row("i", s), p_.own()));
-      code_.line(fmt::format("GLOBAL STORED({}) *const row = {} + {} + ({}) * (i64){};", type, out.name,
+      code_.line(fmt::format("GLOBAL STORED({}) *const row = {} + ({}) + ({}) * (i64){};", type, out.name,
                              out.start, own_row("i", s), out.row));
       const std::string scale = result_scale(sums, s);
       each_tile("f", padded / u_.tile(), [&] {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,7 @@
 namespace athanor::gpu {
 
 inline std::string plus(const std::string& text, int64_t number) {
-  return number == 0 ? text : fmt::format("{} + {}", text, number);
+  return number == 0 ? text : fmt::format("{} {} {}", text, number < 0 ? '-' : '+', std::abs(number));
 }
 inline std::string plus(const std::string& text, const std::string& more) {
   return more == "0" ? text : text + " + " + more;

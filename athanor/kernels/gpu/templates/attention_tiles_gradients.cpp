@@ -1,0 +1,89 @@
+// The gradient by q in the kernel of all three (attention_gradients.cpp). Each part of a head's keys has a
+// copy of it, to which its group adds; a second kernel adds the copies.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates/attention_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+
+/// An item's number of its part's copy: for each block of queries it has some rows of some features. They lie
+/// so that neighbouring items have neighbouring numbers.
+std::string AttentionTiles::copy(const std::string& j, const std::string& c, const std::string& item) const {
+  const int64_t items = point_.side * point_.side;
+  const std::string block = fmt::format("(batch * {} + part) * {} + begin / {}", parts_,
+                                        ceil_div(p_.queries, point_.block), point_.block);
+  return fmt::format("copies[(({}) * {} + {}) * {} + {} * {} + {}]", block, block_each(), j,
+                     each(p_.d) * items, c, items, item);
+}
+
+void AttentionTiles::each_query_feature(const std::string& statement) {
+  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", block_each()));
+  unroll("c", each(p_.d), statement);
+  code_.close();
+}
+
+/// What the part's former chunks added to the gradient of the block's queries. An item always has the same
+/// elements of it. It arrives while the item sums its keys' gradients.
+void AttentionTiles::load_added() {
+  code_.line("// What the part's former chunks added to the gradient of the block's queries.");
+  code_.line(fmt::format("{} added[{}][{}];", number(), block_each(), each(p_.d)));
+  each_query_feature("added[j][c] = 0;");
+  code_.open("if (chunk != part)");
+  each_query_feature(fmt::format("added[j][c] = {};", copy("j", "c", "item")));
+  code_.close();
+}
+
+void AttentionTiles::sum_queries() {
+  code_.line(fmt::format("// added += weights^T {}", own_1().name));
+  code_.open(fmt::format("for (int i = 0; i < {}; ++i)", point_.rows));
+  code_.line(fmt::format("{} weight[{}];", number(), block_each()));
+  unroll("j", block_each(),
+         fmt::format("weight[j] = weights[i * {} + {} + j];", block_pitch(), times("item_y", block_each())));
+  code_.open(fmt::format("UNROLL for (int c = 0; c < {}; ++c)", each(p_.d)));
+  code_.line(
+      fmt::format("const {} x = own_{}[{} * {} + i];", number(), own_1().name, feature(p_.d), own_pitch()));
+  unroll("j", block_each(), "added[j][c] += weight[j] * x;");
+  code_.close();
+  code_.close();
+  each_query_feature(fmt::format("{} = added[j][c];", copy("j", "c", "item")));
+}
+
+GpuLaunch AttentionTiles::sum_launch() {
+  constexpr int64_t most_items = 256;
+  const int64_t items = std::min(most_items, point_.items), all = p_.batches * p_.queries * p_.d;
+  const std::string type = stored(p_.dtype);
+  code_.line(fmt::format("// Adds the {} parts' copies of the gradient by queries, in their order.", parts_));
+  code_.open(fmt::format("KERNEL void attention_sum(BUFFER(const {}, copies), BUFFER({}, {}))", number(),
+                         type, p_.out.name));
+  code_.line(fmt::format("BIND(const {}, copies); BIND({}, {});", number(), type, p_.out.name));
+  code_.line("const i64 element = GLOBAL_ID(0);");
+  code_.line(fmt::format("if (element >= {}) return;", all));
+  code_.line(fmt::format("const i64 batch = element / {};", p_.queries * p_.d));
+  code_.line(fmt::format("const int row = (int)(element / {0} % {1}), feature = (int)(element % {0});", p_.d,
+                         p_.queries));
+  code_.line(fmt::format("const int begin = row / {0} * {0};", point_.block));
+  code_.line(fmt::format("const int item = row % {} / {} * {} + feature % {};", point_.block, block_each(),
+                         point_.side, point_.side));
+  code_.line(fmt::format("{} sum = 0;", number()));
+  code_.open(fmt::format("UNROLL for (int part = 0; part < {}; ++part)", parts_));
+  code_.line("// No query of the block sees a key of the others; they have written nothing here.");
+  code_.line(fmt::format(
+      "if (begin >= {}) sum += {};", first_block(times("part", point_.rows)),
+      copy(fmt::format("row % {}", block_each()), fmt::format("feature / {}", point_.side), "item")));
+  code_.close();
+  code_.line(fmt::format("STORE({}, {}, {} + row * (i64){} + feature, sum);", language_name(p_.dtype),
+                         p_.out.name, p_.out.start, p_.out.row));
+  code_.close();
+  return {.name = "attention_sum",
+          .source = code_.text(),
+          .groups = {ceil_div(all, items), 1, 1},
+          .group_size = {items, 1, 1},
+          .arguments = {}};
+}
+
+}  // namespace athanor::gpu
