@@ -160,9 +160,11 @@ std::string describe(const Detection& detection, const Screen& screen, int colum
     if (state.problem == "its answers were not recorded" && !all) continue;
     if (first) text += "\n" + style.bold("Runtimes") + "\n";
     first = false;
-    text += style.row(spoken(state.name), !state.answered         ? style.bad(state.problem)
-                                          : state.version.empty() ? "answers"
-                                                                  : state.version);
+    std::string answer = !state.answered         ? style.bad(state.problem)
+                         : state.version.empty() ? "answers"
+                                                 : state.version;
+    if (!state.settings.empty()) answer += fmt::format(" · obeys {}", fmt::join(state.settings, ", "));
+    text += style.row(spoken(state.name), answer);
   }
   return text;
 }

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/text.h"
 #include "athanor/device/sighting.h"
+#include "athanor/device/visibility.h"
 
 namespace athanor {
 
@@ -47,6 +49,9 @@ Detection detect(const Machine& machine, const DetectOptions& options) {
   add_kernel_libraries(found.devices, found.runtimes, machine);
   add_overrides(found.devices, machine);
   found.dangers = find_dangers(found.devices, machine);
+  for (const Visibility& one : visibilities(found.devices, machine))
+    for (RuntimeState& state : found.runtimes)
+      if (std::ranges::count(one.backends, state.name) > 0) state.settings.push_back(one.setting);
   return found;
 }
 
@@ -95,6 +100,7 @@ nlohmann::ordered_json to_json(const Detection& detection) {
     Json one{{"name", state.name}, {"answered", state.answered}};
     if (!state.version.empty()) one["version"] = state.version;
     if (!state.problem.empty()) one["problem"] = state.problem;
+    if (!state.settings.empty()) one["settings"] = state.settings;
     runtimes.push_back(std::move(one));
   }
   return {{"schema", 1},

@@ -72,6 +72,7 @@ struct RuntimeState {
   bool answered = false;
   bool asked = true;  // false: its answers were not recorded, or it was not to be asked
   std::string version, problem;
+  std::vector<std::string> settings = {};  // that say which devices it lists: "HIP_VISIBLE_DEVICES=0"
 };
 
 struct Detection {

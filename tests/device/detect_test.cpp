@@ -304,6 +304,8 @@ TEST_F(DetectTest, TheSameCardTwice) {
   EXPECT_THAT(note(found.devices[1], "pcie_link"), HasSubstr("x8, if the slot has as many lanes."));
   ASSERT_EQ(found.dangers.size(), 1U);
   EXPECT_EQ(found.dangers[0].setting, "HIP_VISIBLE_DEVICES=0");
+  for (const RuntimeState& runtime : found.runtimes)
+    EXPECT_EQ(runtime.settings.size(), runtime.name == "hip" ? 1U : 0U) << runtime.name;
   EXPECT_EQ(found.dangers[0].what, "hides AMD Radeon RX 6600 at 0000:06:00.0 from HIP");
   EXPECT_EQ(use_of(found.devices[0], "hip").device, "hip:0");
   EXPECT_EQ(use_of(found.devices[1], "hip").hidden_by, "HIP_VISIBLE_DEVICES=0");
