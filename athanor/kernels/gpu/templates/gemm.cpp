@@ -73,27 +73,23 @@ GpuLaunch::Argument GemmScratch::take(int64_t floats) {
   return result;
 }
 
-std::string element_type(DType dtype, bool packed) {
-  return packed ? "f32" : fmt::format("STORED({})", language_name(dtype));
-}
-
 std::string vectors_text(DType dtype, int64_t width, bool by_registers) {
   std::string text = fmt::format(
       "typedef f32x{0} vector;\n"
       "#define MULTIPLY_ADD(a, b, c) VFMA({0}, a, b, c)\n",
       width);
   if (dtype == DType::f32) return text + fmt::format("#define LOAD_VECTOR(p, i) VLOAD({}, p, i)\n", width);
-  const std::string_view stored = language_name(dtype);
+  const std::string_view name = language_name(dtype);
   Code code;
-  code.open(fmt::format("DEVICE vector load_vector(GLOBAL const STORED({}) *p)", stored));
+  code.open(fmt::format("DEVICE vector load_vector(GLOBAL const {} *p)", stored(dtype)));
   code.line(fmt::format("f32 lanes[{}];", width));
   if (by_registers) {
     code.line("u32x4 registers;");
     code.line("READ_REGISTERS(4, registers, 0, p);");
   }
   code.line(fmt::format("UNROLL for (int i = 0; i < {}; ++i) lanes[i] = {};", width,
-                        by_registers ? fmt::format("F32_OF_BITS(WIDENED({}, registers, i))", stored)
-                                     : fmt::format("LOAD({}, p, i)", stored)));
+                        by_registers ? fmt::format("F32_OF_BITS(WIDENED({}, registers, i))", name)
+                                     : fmt::format("LOAD({}, p, i)", name)));
   code.line(fmt::format("return VLOAD({}, lanes, 0);", width));
   code.close();
   return text + code.text() + "#define LOAD_VECTOR(p, i) load_vector((p) + (i))\n";

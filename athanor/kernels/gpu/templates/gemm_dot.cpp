@@ -26,7 +26,7 @@ struct Lines {
 
 Lines lines_of(const GemmProblem& p, bool of_a, bool packed, int64_t width) {
   const GemmProblem::Operand& x = of_a ? p.a : p.b;
-  const std::string stored(language_name(p.dtype)),
+  const std::string dtype(language_name(p.dtype)),
       matrix = of_a ? "a" : "b", name = of_a ? "a_rows" : "b_columns", first = of_a ? "m0" : "n0";
   const int64_t apart = packed ? p.k : of_a ? p.a.row : p.b.column, lines = of_a ? p.m : p.n;
   const auto at = [&](const char* k) { return fmt::format("{} + {{}} * (INDEX){}", k, apart); };
@@ -35,17 +35,16 @@ Lines lines_of(const GemmProblem& p, bool of_a, bool packed, int64_t width) {
             x.batch == 0 ? fmt::format("{} + (i64){} * {}", matrix, first, p.k)
                          : fmt::format("{} + (batch * (i64){} + {}) * {}", matrix, lines, first, p.k),
             fmt::format("VLOAD({}, {}, {})", width, name, at("k")), fmt::format("{}[{}]", name, at("tail"))};
-  return {name, element_type(p.dtype, false),
+  return {name, stored(p.dtype),
           fmt::format("{} + (batch * (i64){} + {} * (i64){})", matrix, x.batch, first, apart),
           fmt::format("LOAD_VECTOR({}, {})", name, at("k")),
-          fmt::format("LOAD({}, {}, {})", stored, name, at("tail"))};
+          fmt::format("LOAD({}, {}, {})", dtype, name, at("tail"))};
 }
 
 /// An item computes rows x columns dot products with vectors along K; the items of a group share one K.
 std::string dot_kernel(const GemmProblem& p, int64_t rows, int64_t columns, int64_t width, int64_t items,
                        const Lines& a, const Lines& b) {
   const int64_t tiles_m = ceil_div(p.m, rows), tiles_n = ceil_div(p.n, columns), sums = rows * columns;
-  const std::string stored(language_name(p.dtype));
   const auto line = [](const std::string& text, const char* number) {
     return fmt::format(fmt::runtime(text), number);
   };
@@ -57,12 +56,11 @@ std::string dot_kernel(const GemmProblem& p, int64_t rows, int64_t columns, int6
   };
   const auto close_sums = [&] { code.close(), code.close(); };
   code.line(fmt::format("KERNEL void gemm_dot(BUFFER(const {}, a), BUFFER(const {}, b),", a.type, b.type));
-  code.open(
-      fmt::format("                     EPILOGUE_PARAMETERS BUFFER({}, c))", element_type(p.dtype, false)));
+  code.open(fmt::format("                     EPILOGUE_PARAMETERS BUFFER({}, c))", stored(p.dtype)));
   code.line(fmt::format("BIND(const {}, a);", a.type));
   code.line(fmt::format("BIND(const {}, b);", b.type));
   code.line("EPILOGUE_BIND");
-  code.line(fmt::format("BIND({}, c);", element_type(p.dtype, false)));
+  code.line(fmt::format("BIND({}, c);", stored(p.dtype)));
   code.line("int group = GROUP_ID(0);");
   code.line(fmt::format("const int n0 = MIN(group % {} * {}, {});", tiles_n, columns, p.n - columns));
   code.line(fmt::format("group /= {};", tiles_n));
@@ -124,7 +122,7 @@ std::string dot_kernel(const GemmProblem& p, int64_t rows, int64_t columns, int6
   code.line(fmt::format("const int row = m0 + i / {0}, column = n0 + i % {0};", columns));
   code.line(
       fmt::format("STORE({}, c, batch * (i64){} + C_OFFSET(row, column), FINISHED(total, row, column));",
-                  stored, p.c.batch));
+                  language_name(p.dtype), p.c.batch));
   code.close();
   code.close();
   return code.text();

@@ -18,7 +18,10 @@ class GemmKernel {
       : p_(problem),
         matrices_(matrices_of(problem)),
         point_(point),
-        k_step_(point.k_step > 0 ? std::min(point.k_step, problem.k) : problem.k) {}
+        k_step_(point.k_step > 0 ? std::min(point.k_step, problem.k) : problem.k),
+        a_type_(point.a == GemmSource::packed ? "f32" : stored(problem.dtype)),
+        b_type_(point.b == GemmSource::packed ? "f32" : stored(problem.dtype)),
+        c_type_(point.splits > 1 ? "f32" : stored(problem.dtype)) {}
 
   std::string text() {
     begin();
@@ -43,16 +46,13 @@ class GemmKernel {
   bool as_parts() const { return point_.splits > 1; }
 
   void begin() {
-    const std::string a = element_type(p_.dtype, point_.a == GemmSource::packed),
-                      b = element_type(p_.dtype, point_.b == GemmSource::packed),
-                      c = element_type(p_.dtype, as_parts());
-    code_.line(
-        fmt::format("KERNEL void gemm(BUFFER(const {}, a_matrices), BUFFER(const {}, b_matrices),", a, b));
-    code_.open(fmt::format("                 EPILOGUE_PARAMETERS BUFFER({}, c_matrices))", c));
-    code_.line(fmt::format("BIND(const {}, a_matrices);", a));
-    code_.line(fmt::format("BIND(const {}, b_matrices);", b));
+    code_.line(fmt::format("KERNEL void gemm(BUFFER(const {}, a_matrices), BUFFER(const {}, b_matrices),",
+                           a_type_, b_type_));
+    code_.open(fmt::format("                 EPILOGUE_PARAMETERS BUFFER({}, c_matrices))", c_type_));
+    code_.line(fmt::format("BIND(const {}, a_matrices);", a_type_));
+    code_.line(fmt::format("BIND(const {}, b_matrices);", b_type_));
     code_.line("EPILOGUE_BIND");
-    code_.line(fmt::format("BIND({}, c_matrices);", c));
+    code_.line(fmt::format("BIND({}, c_matrices);", c_type_));
   }
 
   /// The number of one of `count`, and what is left of the group's number.
@@ -76,37 +76,32 @@ class GemmKernel {
     else
       code_.line(fmt::format("const int k_begin = 0, k_end = {};", p_.k));
     if (point_.b == GemmSource::direct) {
-      code_.line(
-          "// The last tile of a direct source is moved inside the matrix and computes some elements twice. "
-          "Two");
-      code_.line(
-          "// groups then store the same bits: an element has the same terms in the same order in whichever");
-      code_.line("// tile it lies, and no input shares memory with the result.");
+      code_.line("// The last tile of a direct source is moved inside the matrix and computes some elements");
+      code_.line("// twice. Two groups then store the same bits: an element has the same terms in the same");
+      code_.line("// order in whichever tile it lies, and no input shares memory with the result.");
       code_.line(
           fmt::format("const int n0 = MIN(tile_n * {}, {});", point_.tile_n(), p_.n - point_.tile_n()));
     } else {
       code_.line(fmt::format("const int n0 = tile_n * {};", point_.tile_n()));
     }
-    const std::string a = element_type(p_.dtype, point_.a == GemmSource::packed),
-                      b = element_type(p_.dtype, point_.b == GemmSource::packed),
-                      c = element_type(p_.dtype, as_parts());
     if (point_.a == GemmSource::packed)
       code_.line(fmt::format("GLOBAL const f32 *const a = a_matrices + {} * (i64){};",
                              p_.a.batch == 0 ? "0" : "batch",
                              ceil_div(p_.m, point_.block_m()) * point_.block_m() * p_.k));
     else
-      code_.line(fmt::format("GLOBAL const {} *const a = a_matrices + batch * (i64){};", a, p_.a.batch));
+      code_.line(
+          fmt::format("GLOBAL const {} *const a = a_matrices + batch * (i64){};", a_type_, p_.a.batch));
     if (point_.b == GemmSource::packed)
       code_.line(fmt::format("GLOBAL const f32 *const b = b_matrices + {} * (i64){};",
                              p_.b.batch == 0 ? "tile_n" : fmt::format("(batch * (i64){} + tile_n)", tiles_n),
                              p_.k * point_.tile_n()));
     else
-      code_.line(fmt::format("GLOBAL const {} *const b = b_matrices + B_MATRIX(batch);", b));
+      code_.line(fmt::format("GLOBAL const {} *const b = b_matrices + B_MATRIX(batch);", b_type_));
     if (as_parts())
       code_.line(fmt::format("GLOBAL f32 *const c = c_matrices + (group * (i64){} + batch) * (i64){};",
                              p_.batch, p_.m * p_.n));
     else
-      code_.line(fmt::format("GLOBAL {} *const c = c_matrices + batch * (i64){};", c, p_.c.batch));
+      code_.line(fmt::format("GLOBAL {} *const c = c_matrices + batch * (i64){};", c_type_, p_.c.batch));
   }
 
   // Loops over an item's rows and vectors.
@@ -220,14 +215,14 @@ class GemmKernel {
 
   void multiply(const std::string& begin) {
     const int64_t block = point_.block_m(), tile_n = point_.tile_n(), width = point_.width;
-    const std::string stored(language_name(p_.dtype)), column = this->column();
+    const std::string dtype(language_name(p_.dtype)), column = this->column();
     std::string a_element, a_begin, a_next, b_vector, b_begin, b_next;
     switch (point_.a) {
       case GemmSource::direct:
         code_.line(fmt::format("const int m = {};",
                                plus(fmt::format("MIN({}, {})", begin, p_.m - block), first_row())));
         code_.line("INDEX a_at = A_BEGIN(m, k0);");
-        a_element = fmt::format("LOAD({}, a, a_at + r * (INDEX){})", stored, p_.a.row);
+        a_element = fmt::format("LOAD({}, a, a_at + r * (INDEX){})", dtype, p_.a.row);
         a_next = fmt::format("{}", p_.a.column);
         break;
       case GemmSource::packed:
@@ -326,6 +321,7 @@ class GemmKernel {
   GemmMatrices matrices_;
   GemmPoint point_;
   int64_t k_step_;
+  std::string a_type_, b_type_, c_type_;  // of elements in memory: packed matrices and parts of sums are f32
 };
 
 }  // namespace

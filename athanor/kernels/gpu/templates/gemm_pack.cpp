@@ -12,15 +12,15 @@ namespace {
 std::string pack_kernel(const GemmProblem& p, bool packs_a, int64_t panel, int64_t chunk, int64_t extent,
                         int64_t items) {
   const GemmMatrices matrices = matrices_of(p);
-  const std::string stored = element_type(p.dtype, false);
+  const std::string type = stored(p.dtype);
   const int64_t chunks = ceil_div(p.k, chunk), panels = ceil_div(extent, panel);
   const auto element = [&](const char* i, const char* k) {
     return packs_a ? fmt::format("A_AT(first + {}, k_begin + {})", i, k)
                    : fmt::format("B_AT(k_begin + {}, first + {})", k, i);
   };
   Code code;
-  code.open(fmt::format("KERNEL void gemm_pack(BUFFER(const {}, matrices), BUFFER(f32, panels))", stored));
-  code.line(fmt::format("BIND(const {}, matrices);", stored));
+  code.open(fmt::format("KERNEL void gemm_pack(BUFFER(const {}, matrices), BUFFER(f32, panels))", type));
+  code.line(fmt::format("BIND(const {}, matrices);", type));
   code.line("BIND(f32, panels);");
   code.line("const int item = GROUP_ID(0);");
   code.line(fmt::format("const int k_begin = item % {0} * {1}, k_count = MIN({1}, {2} - k_begin);", chunks,
@@ -28,7 +28,7 @@ std::string pack_kernel(const GemmProblem& p, bool packs_a, int64_t panel, int64
   code.line(fmt::format("const int panel = item / {};", chunks));
   code.line(fmt::format("const int first = panel % {0} * {1}, rows = MIN({1}, {2} - first);", panels, panel,
                         extent));
-  code.line(fmt::format("GLOBAL const {} *const {} = matrices + panel / {} * (i64){};", stored,
+  code.line(fmt::format("GLOBAL const {} *const {} = matrices + panel / {} * (i64){};", type,
                         packs_a ? "a" : "b", panels, packs_a ? p.a.batch : p.b.batch));
   code.line(fmt::format("GLOBAL f32 *const to = panels + ((i64)panel * {} + k_begin) * {};", p.k, panel));
   if (items > 1) {

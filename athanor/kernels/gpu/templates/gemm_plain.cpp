@@ -14,7 +14,7 @@ namespace {
 std::string plain_kernel(const GemmProblem& p, int64_t rows, int64_t columns, int64_t group_x,
                          int64_t group_y) {
   const DType factors = p.factors.value_or(p.dtype);
-  const std::string read = element_type(factors, false), written = element_type(p.dtype, false),
+  const std::string read = stored(factors), written = stored(p.dtype),
                     number = fmt::format("COMPUTED({})", language_name(p.dtype));
   const int64_t tiles_m = ceil_div(p.m, rows * group_y), tiles_n = ceil_div(p.n, columns * group_x);
   const std::string row = "m0 + " + times("r", group_y), column = "n0 + " + times("j", group_x);

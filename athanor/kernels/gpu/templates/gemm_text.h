@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/gemm.h"
 
 namespace athanor::gpu {
@@ -26,8 +27,6 @@ struct GemmScratch {
 
 /// The matrices, each at its own pointer: a, b, c.
 GemmMatrices matrices_of(const GemmProblem& problem);
-/// What a kernel reads: the stored dtype, or f32 if an earlier launch packed the matrix.
-std::string element_type(DType dtype, bool packed);
 /// The type `vector` of `width` floats, MULTIPLY_ADD, and how LOAD_VECTOR loads stored elements.
 /// `by_registers`: 16 bytes at once.
 std::string vectors_text(DType dtype, int64_t width, bool by_registers = false);
