@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "athanor/kernels/contest.h"
 #include "athanor/kernels/guess.h"
 #include "athanor/kernels/reference_kernel.h"
+#include "athanor/kernels/references.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/kernels/waiting.h"
@@ -169,6 +171,7 @@ class KernelChooser {
   void compile() const {
     std::vector<Uncompiled> kernels, guesses;
     std::vector<size_t> steps;  // for each of `kernels`
+    std::vector<std::shared_ptr<const Kernel>> compared_with;
     const auto add = [&](const Kernel* kernel, size_t s) {
       kernels.push_back({kernel, plan_.steps[s].device});
       steps.push_back(s);
@@ -177,10 +180,16 @@ class KernelChooser {
       if (const Kernel* const kernel = plan_.steps[s].kernel.kernel.get()) add(kernel, s);
     for (const Decision& decision : decisions_) {
       const Kernel* const kernel = decision.candidates[decision.choice.index].kernel.get();
-      if (decision.choice.unchecked)
-        guesses.push_back({kernel, plan_.steps[decision.steps.front()].device});
-      else
+      if (!decision.choice.unchecked) {
         add(kernel, decision.steps.front());
+        continue;
+      }
+      const PlanStep& step = plan_.steps[decision.steps.front()];
+      guesses.push_back({kernel, step.device});
+      const auto others = references(step.device, *step.request, decision.candidates, decision.choice.index);
+      if (others.empty()) continue;
+      compared_with.push_back(others.front().candidate.kernel);
+      guesses.push_back({compared_with.back().get(), step.device});
     }
     prepare(kernels, guesses,
             [&](size_t kernel, const Error& error) { return named(plan_.steps[steps[kernel]], error); });

@@ -27,12 +27,6 @@ constexpr double near_roofline = 0.9;
 constexpr size_t most_finalists = 4;
 constexpr int most_rounds = 5, least_rounds = 3;
 constexpr double long_seconds = 20e-3;
-// With more, the host would take longer than some tenths of a second.
-constexpr double most_host_flops = 4e9;
-
-// The first word of a name. Kernels of different makes have different generators, or use different
-// instructions.
-std::string make_of(const Candidate& candidate) { return candidate.name.substr(0, candidate.name.find(' ')); }
 
 }  // namespace
 
@@ -91,32 +85,21 @@ Trial& Contest::trial() {
 void Contest::expect(size_t i) {
   if (std::exchange(expects_, true) || device_ == Device{}) return;
   queue_of(device_).finish();  // what failed before is no candidate's fault
-  if (work_.flops > most_host_flops) expect_of_another(i);
-  if (expected_.empty()) expected_ = host_result(request_);
-}
-
-// Tries candidates of libraries first, which need no compiling; then the last of the list, which are the
-// simplest.
-void Contest::expect_of_another(size_t i) {
-  std::vector<size_t> others;
-  for (size_t j = candidates_.size(); j-- > 0;)
-    if (j != i && make_of(candidates_[j]) != make_of(candidates_[i])) others.push_back(j);
-  std::ranges::stable_partition(others, [&](size_t j) {
-    return candidates_[j].kernel && candidates_[j].kernel->generated() == nullptr;
-  });
-  constexpr size_t most = 3;  // attempts
-  for (size_t n = 0; n < std::min(most, others.size()) && expected_.empty(); ++n)
-    use_marked(others[n], [&] {
-      expected_ = trial().result(candidates_[others[n]]);
-      reference_ = others[n];
+  for (const Reference& other : references(device_, request_, candidates_, i)) {
+    use_marked(other.candidate, [&] {
+      expected_ = trial().result(other.candidate);
+      reference_ = other;
     });
+    if (!expected_.empty()) return;
+  }
+  expected_ = host_result(request_);
 }
 
 // If two candidates differ, the host's result decides which of them is wrong.
 bool Contest::is_expected(size_t i, const TrialResults& result) {
   if (agree(expected_, result, request_)) return true;
-  if (!reference_ || *reference_ == i) return false;
-  const size_t reference = *std::exchange(reference_, std::nullopt);
+  if (!reference_ || reference_->place == i) return false;
+  const Reference reference = *std::exchange(reference_, std::nullopt);
   const Watchdog::Pause of_the_host;
   TrialResults host = host_result(request_);
   if (host.empty()) return false;
@@ -124,7 +107,7 @@ bool Contest::is_expected(size_t i, const TrialResults& result) {
   if (!agree(expected_, host, request_)) {
     result_.dropped.clear();
     if (only_check_)
-      leave_out(reference, "its results are wrong");
+      leave_out(reference.candidate, "its results are wrong");
     else
       entries_.clear(), tried_ = 0;  // the others were compared with it, and are tried again
   }
@@ -136,7 +119,7 @@ void Contest::try_next() {
   expect(i);
   if (is_left_out(i)) return;  // it failed when its result was wanted as the reference
   if (device_ == Device{}) return enter(i);
-  use_marked(i, [&] { enter(i); });
+  use_marked(candidates_[i], [&] { enter(i); });
 }
 
 // Other devices have a clock and cores of their own.
@@ -173,15 +156,14 @@ bool Contest::is_right(size_t candidate) {
   only_check_ = true;
   expect(candidate);
   bool right = false;
-  use_marked(candidate, [&] {
+  use_marked(candidates_[candidate], [&] {
     enter(candidate);
     right = !is_left_out(candidate);
   });
   return right;
 }
 
-void Contest::use_marked(size_t i, const std::function<void()>& use) {
-  const Candidate& candidate = candidates_[i];
+void Contest::use_marked(const Candidate& candidate, const std::function<void()>& use) {
   KernelCache& cache = KernelCache::instance();
   if (cache.is_marked(key_, candidate.name)) {
     result_.dropped.push_back({candidate.name, "the program ended while it was tried"});
@@ -197,7 +179,7 @@ void Contest::use_marked(size_t i, const std::function<void()>& use) {
       try {
         use();
       } catch (const Error& error) {
-        drop(i, error);
+        drop(candidate, error);
       }
     }
     cache.unmark(key_, candidate.name);
@@ -206,17 +188,18 @@ void Contest::use_marked(size_t i, const std::function<void()>& use) {
 }
 
 // The device cannot compile or launch this one. Others may work.
-void Contest::drop(size_t i, const Error& error) {
+void Contest::drop(const Candidate& candidate, const Error& error) {
   failure_ = error;
-  leave_out(i, error.problem());
+  leave_out(candidate, error.problem());
 }
 
 bool Contest::is_left_out(size_t i) const {
   return std::ranges::find(result_.dropped, candidates_[i].name, &LeftOut::name) != result_.dropped.end();
 }
 
-void Contest::leave_out(size_t i, const std::string& why) {
-  if (!is_left_out(i)) result_.dropped.push_back({candidates_[i].name, why});
+void Contest::leave_out(const Candidate& candidate, const std::string& why) {
+  if (std::ranges::find(result_.dropped, candidate.name, &LeftOut::name) == result_.dropped.end())
+    result_.dropped.push_back({candidate.name, why});
 }
 
 void Contest::enter(size_t i) {
@@ -225,7 +208,7 @@ void Contest::enter(size_t i) {
   if (expected_.empty()) {
     expected_ = std::move(result);
   } else if (!is_expected(i, result)) {
-    return leave_out(i, "its results are wrong");
+    return leave_out(candidates_[i], "its results are wrong");
   }
   if (tried_ < tried) return;  // all are tried again
   if (only_check_) return;
@@ -264,7 +247,7 @@ void Contest::run_off() {
       try {
         some = time(entries_[i].candidate, no_limit, 1.0 / rounds);
       } catch (const Error& error) {
-        drop(entries_[i].candidate, error);
+        drop(candidates_[entries_[i].candidate], error);
         entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
         return run_off();
       }

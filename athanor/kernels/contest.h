@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/kernels/alike.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/references.h"
 #include "athanor/kernels/trial.h"
 #include "athanor/kernels/tuner.h"
 
@@ -49,16 +50,15 @@ class Contest {
   double best_seconds() const;
   Trial& trial();
   /// Fills expected_ before candidate i is compared: with the host's result or, if the host would take long,
-  /// with that of another candidate of another make.
+  /// with that of another kernel (references.h).
   void expect(size_t i);
-  void expect_of_another(size_t i);
   bool is_expected(size_t i, const TrialResults& result);
-  /// Runs `use`, which uses candidate i. Drops the candidate if that fails, or ended an earlier program.
-  void use_marked(size_t i, const std::function<void()>& use);
+  /// Runs `use`, which uses the candidate. Drops the candidate if that fails, or ended an earlier program.
+  void use_marked(const Candidate& candidate, const std::function<void()>& use);
   void enter(size_t i);
-  void drop(size_t i, const Error& error);
+  void drop(const Candidate& candidate, const Error& error);
   bool is_left_out(size_t i) const;
-  void leave_out(size_t i, const std::string& why);
+  void leave_out(const Candidate& candidate, const std::string& why);
   Samples time(size_t i, double limit, double share = 1);
   void run_off();
   void judge();
@@ -75,7 +75,7 @@ class Contest {
   LoadMeter load_;
   bool expects_ = false;
   TrialResults expected_;
-  std::optional<size_t> reference_;  // the candidate whose result is expected_; none: the host's
+  std::optional<Reference> reference_;  // the kernel whose result is expected_; none: the host's
   bool only_check_ = false;
   std::vector<Entry> entries_;
   Measured result_;

@@ -37,9 +37,9 @@ Choice guess(Device device, const KernelRequest& request, const std::vector<Cand
 void take_spared(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
                  Choice& choice);
 
-/// Runs an unchecked guess, as the tuner runs candidates (marked, under a watchdog), and compares the result
-/// with the host's. If it is wrong, the other candidates are tried in order until one is right. The right one
-/// is remembered. Throws Error(device) when none is.
+/// Runs an unchecked guess, as the tuner runs candidates (marked, under a watchdog), and compares its result
+/// as the tuner does. If it is wrong, the other candidates are tried in order until one is right. The right
+/// one is remembered. Throws Error(device) when none is.
 void check_guess(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
                  Choice& choice);
 

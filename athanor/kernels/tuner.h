@@ -32,8 +32,8 @@ using TuningProgress = std::function<void(size_t number, size_t of)>;
 
 /// Picks one of the candidates (at least one). With Choosing::timed, they are timed by the device's clock on
 /// separate memory, and the winner is remembered. Candidates that cannot be compiled or whose results are
-/// wrong are dropped. Results are compared with the host's kernel; on the host itself, with the first
-/// candidate.
+/// wrong are dropped. Results are compared with the host's kernel or, if it would take long, with another one
+/// of the device (references.h); on the host itself, with the first candidate.
 ///
 /// If other work disturbed the timing, the winner is provisional: a later process times it again. If a
 /// candidate is near the best rate that the device has reached so far (its roofline), the rest are not tried.

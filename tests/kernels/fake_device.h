@@ -15,6 +15,8 @@
 #include "athanor/backends/cpu/memory.h"
 #include "athanor/backends/cpu/queue.h"
 #include "athanor/base/error.h"
+#include "athanor/kernels/epilogue.h"
+#include "athanor/kernels/finish_by_loop.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor::testing {
@@ -37,6 +39,7 @@ class FakeDevice final : public Backend {
     fake->kind = "cpu";
     fake->driver.clear();
     fake->names = {"a", "b", "c"};
+    fake->names_with_epilogue = {};
     fake->scratch.clear();
     fake->fewer_products.clear();
     fake->wrong.clear();
@@ -60,6 +63,7 @@ class FakeDevice final : public Backend {
   Timer timer;
   std::string kind, driver;
   std::vector<std::string> names;                              // the candidates' names
+  std::vector<std::string> names_with_epilogue;                // the same for a request with an epilogue
   std::map<std::string, size_t> scratch;                       // bytes that a candidate needs in addition
   std::string fewer_products;                                  // the candidate that multiplies less
   std::string wrong;                                           // the candidate whose results are wrong
@@ -78,10 +82,12 @@ class FakeDevice final : public Backend {
   }
   std::vector<Candidate> candidates(int, const KernelRequest& request) override {
     std::vector<Candidate> all;
-    const auto of_host = backend_of(Device{}).candidates(0, request);
+    const auto of_host = backend_of(Device{}).candidates(0, without_epilogue(request));
     if (of_host.empty()) return all;
-    const Candidate& host = of_host.front();
-    for (const std::string& name : names)
+    const Candidate host = request.has_epilogue()
+                               ? finish_by_loop(of_host.front(), loop_kernel(0, request.epilogue), request)
+                               : of_host.front();
+    for (const std::string& name : request.has_epilogue() ? names_with_epilogue : names)
       all.push_back({name, host.scratch_bytes + (scratch.contains(name) ? scratch.at(name) : 0),
                      std::make_shared<FakeKernel>(*this, name, host.kernel), name == fewer_products});
     return all;

@@ -7,11 +7,20 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
 #include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "athanor/compile/options.h"
 #include "athanor/kernels/contest.h"
 #include "athanor/kernels/guess.h"
+#include "athanor/kernels/references.h"
 #include "athanor/kernels/timing.h"
+#include "athanor/ops/ops.h"
+#include "tests/backends/loop_programs.h"
 #include "tests/kernels/fake_device.h"
 #include "tests/support/expect_error.h"
 
@@ -271,11 +280,13 @@ TEST_F(Tuner, DropsAKernelThatIsFasterBecauseItIsLessExact) {
 TEST_F(Tuner, OfLargeProblemsTheHostTellsWhichOfTwoKernelsIsWrong) {
   const KernelRequest large = product(2048, 1024, 1024);
   quiet();
+  fake_.kind = "gpu";
   fake_.wrong = "b";
   EXPECT_NE(chosen(large).name, "b");
   for (const char* wrong : {"a", "c"}) {
     next_process();
     FakeDevice& fresh = FakeDevice::fresh();
+    fresh.kind = "gpu";
     fresh.wrong = wrong;
     quiet();
     const auto candidates = fresh.candidates(0, large);
@@ -284,12 +295,69 @@ TEST_F(Tuner, OfLargeProblemsTheHostTellsWhichOfTwoKernelsIsWrong) {
   }
   next_process();
   FakeDevice& fresh = FakeDevice::fresh();
+  fresh.kind = "gpu";
   fresh.wrong = "a";
   Choice guessed{.index = 0, .why = "best guess", .measured = {}, .unchecked = true};
   const auto candidates = fresh.candidates(0, large);
   check_guess(fresh.device(), large, candidates, guessed);
   EXPECT_NE(candidates[guessed.index].name, "a");
   EXPECT_FALSE(guessed.unchecked);
+}
+
+// The only kernel that knows the epilogue is compared with one of another make and a loop behind it.
+TEST_F(Tuner, AnEpilogueIsComparedWithThatOfALoop) {
+  KernelRequest large = product(2048, 1024, 1024);
+  testing::Builder b({1, 2048, 1024});
+  const Ints whole = contiguous_strides({1, 2048, 1024});
+  b.store(b.op(Prim::neg, DType::f32, b.load(0, DType::f32, whole)), 1, DType::f32, whole);
+  large.epilogue = b.p;
+  for (const char* wrong : {"", "a", "c"}) {
+    next_process();
+    FakeDevice& fake = FakeDevice::fresh();
+    fake.kind = "gpu";
+    fake.names = {"a", "a of another size", "c"};
+    fake.names_with_epilogue = {"a"};
+    fake.scratch["c"] = 64;  // the fake looks for the result in front of it
+    fake.wrong = wrong;
+    std::set<std::string> used;
+    fake.prepared = [&](const std::string& name) { used.insert(name); };
+    Choice guessed{.index = 0, .why = "best guess", .measured = {}, .unchecked = true};
+    const auto candidates = fake.candidates(0, large);
+    const auto check = [&] { check_guess(fake.device(), large, candidates, guessed); };
+    if (fake.wrong == "a")
+      testing::expect_error(ErrorCode::device, {"no kernel of batch_matmul can be used"}, check);
+    else
+      check();
+    EXPECT_EQ(guessed.unchecked, fake.wrong == "a");
+    EXPECT_THAT(used, ::testing::ElementsAre("a", "c")) << wrong << " is wrong";
+  }
+  FakeDevice& cpu = FakeDevice::fresh();
+  cpu.names_with_epilogue = {"a"};
+  EXPECT_TRUE(references(cpu.device(), large, cpu.candidates(0, large), 0).empty())
+      << "the host is as fast as this device";
+}
+
+// On many cores, compiling all kernels at once takes as long as the largest one alone.
+TEST_F(Tuner, WhatAGuessIsComparedWithIsCompiledWithTheGuesses) {
+  FakeDevice& fake = FakeDevice::fresh();
+  fake.kind = "gpu";
+  std::mutex mutex;
+  std::vector<std::string> used;
+  fake.prepared = [&](const std::string& name) {
+    const std::scoped_lock lock(mutex);
+    used.push_back(name);
+  };
+  const auto of_ones = [&](const Shape& shape) { return ones(shape, DType::f32, fake.device()); };
+  const Tensor result = matmul(of_ones({2048, 1024}), of_ones({1024, 1024}));
+  CompileOptions options;
+  options.tuning = Tuning::quick;
+  std::swap(compile_options(), options);
+  EXPECT_EQ(result.to_vector<float>().back(), 1024);
+  std::swap(compile_options(), options);
+  ASSERT_GT(used.size(), 4U);
+  EXPECT_THAT((std::vector<std::string>{used[0], used[1]}), ::testing::UnorderedElementsAre("a", "c"));
+  EXPECT_EQ(used[2], "c") << "the kernel whose result is expected runs first";
+  EXPECT_EQ(used[3], "a");
 }
 
 TEST(KernelRequest, SaysWhatIsComputedIn) {
