@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -126,6 +128,24 @@ TEST(Trial, ComparesTheBeginTheMiddleAndTheEndOfALargeResult) {
   for (const int64_t element : {int64_t{0}, m * n / 2, m * n - 1}) {
     candidates.front().kernel = std::make_shared<WrongAt>(right, element);
     EXPECT_FALSE(agree(expected, trial.result(candidates.front()), request)) << element;
+  }
+}
+
+TEST(Trial, InfinityAndNaNAgreeOnlyWithThemselves) {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const OperandDesc two{dtype, {1, 1, 2}, {}, {2, 2, 1}}, one{dtype, {1, 1, 1}, {}, {1, 1, 1}};
+    const KernelRequest request = request_of("batch_matmul", {}, {one, two}, two);
+    const auto agree_on = [&](double a, double b) {
+      return agree({from_doubles(dtype, two.shape, std::vector<double>{-4, a})},
+                   {from_doubles(dtype, two.shape, std::vector<double>{-4, b})}, request);
+    };
+    for (const double value : {0.0, 2.0, -infinity, infinity, nan}) EXPECT_TRUE(agree_on(value, value));
+    for (const double value : {0.0, infinity, nan})
+      for (const double other : {2.0, -infinity}) {
+        EXPECT_FALSE(agree_on(value, other)) << value << " and " << other << " in " << to_string(dtype);
+        EXPECT_FALSE(agree_on(other, value)) << value << " and " << other << " in " << to_string(dtype);
+      }
   }
 }
 
