@@ -13,10 +13,8 @@ def missed(chip, title, dtype, made):
         findings.append(f"spills {made.program.spills} registers")
     if "attention" in title or title.startswith("normalised"):
         return findings
-    # Instructions that read local memory themselves (wgmma) use descriptors, whose addresses are not followed. There
-    # is no goal for 4-byte elements that a matrix unit multiplies: turning them has conflicts, at 92 to 100 % of its peak.
-    words = dtype == "tf32" or dtype == "f32" and made.unit == "matrix"
-    if not words and (made.conflicts is None or made.conflicts > 0):
+    # Instructions that read local memory themselves (wgmma) use descriptors, whose addresses are not followed.
+    if made.conflicts is None or made.conflicts > 0:
         findings.append("bank conflicts" if made.conflicts else "its bank conflicts are not known")
     matrix = chip in MATRIX and dtype in ("f16", "bf16")
     if matrix and not made.counts["matrix"]:

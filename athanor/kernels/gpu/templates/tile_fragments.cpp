@@ -90,7 +90,7 @@ void TileOperand::read_fragments(Code& code, int64_t set, Range some, const std:
   const auto place = [&](int64_t piece) {
     if (along_k_)
       return fmt::format(
-          "{} + i * {} + {} * {}", start, fragment_outer() * pitch() + fragment_outer() / 8 * extra(),
+          "{} + i * {} + {} * {}", start, fragment_outer() * pitch() + padding(fragment_outer()),
           permuted(plus(times(step, fragment_k() / chunk_) + " + " + n + "_chunk", piece)), chunk_);
     return fmt::format("{} + {} * {} + {} * {}", start, step, fragment_k() * pitch(),
                        permuted(fmt::format("{}_chunk + i * {}", n, fragment_outer() / chunk_)), chunk_);
@@ -104,9 +104,8 @@ void TileOperand::read_fragments(Code& code, int64_t set, Range some, const std:
       std::string chunk = plus(times(step, fragment_k() / chunk_) + " + " + n + "_chunk", 0);
       if (other != 0) chunk = fmt::format("({}) ^ {}", chunk, other);
       code.line(fmt::format("READ_REGISTERS(4, {}[{}], 0, {} + i * {} + {} * {});", part, r,
-                            plus(start, outer * pitch() + outer / 8 * extra()),
-                            fragment_outer() * pitch() + fragment_outer() / 8 * extra(), permuted(chunk),
-                            chunk_));
+                            plus(start, outer * pitch() + padding(outer)),
+                            fragment_outer() * pitch() + padding(fragment_outer()), permuted(chunk), chunk_));
     }
   } else if (unit_.form == MatrixUnit::Form::mma) {
     code.line(

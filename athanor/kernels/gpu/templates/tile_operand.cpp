@@ -65,7 +65,7 @@ bool TileOperand::fits() const {
   return source_.outer.forward() && source_.k.forward() && farthest * from_size_ < INT32_MAX;
 }
 
-int64_t TileOperand::elements() const { return rows() * pitch() + rows() / bank_chunks * extra(); }
+int64_t TileOperand::elements() const { return rows() * pitch() + padding(rows()); }
 
 int64_t TileOperand::work() const {
   return turned() && along_k_ ? tile_.outer / chunk_ * (tile_.k / turns()) : tile_.outer * tile_.k / chunk_;
@@ -89,7 +89,8 @@ std::string TileOperand::description() const {
 
 std::string TileOperand::base(const std::string& row) const {
   std::string text = times(row, pitch());
-  if (extra() != 0) text += fmt::format(" + {} / {} * {}", row, bank_chunks, extra());
+  if (after_eight() != 0) text += fmt::format(" + {} / 8 * {}", row, after_eight());
+  if (after_sixteen() != 0) text += fmt::format(" + {} / 16 * {}", row, after_sixteen());
   return text;
 }
 
@@ -353,7 +354,7 @@ void TileOperand::store(Code& code, const std::string& at, const std::string& fi
     for (int64_t e = 0; e < chunk_; ++e) {
       const int64_t permuted = e / rows_together() % permutations();
       const std::string place =
-          fmt::format("{} + {} * {}", plus(to, e * pitch() + e / bank_chunks * extra()),
+          fmt::format("{} + {} * {}", plus(to, e * pitch() + padding(e)),
                       permuted == 0 ? "chunk" : fmt::format("(chunk ^ {})", permuted), chunk_);
       if (turns() * size_ == chunk_bytes) {
         code.line(fmt::format("u32x4 turned{};", e));

@@ -117,9 +117,14 @@ class TileOperand {
   int64_t step_bytes() const { return unit_.k * size_ / unit_.wave; }
   void declare_steps(Code& code, const std::string& first) const;
   void read_steps(Code& code, int64_t set, Range some, const std::string& step, const std::string& at) const;
-  // Padding against bank conflicts of stores that turn: after a row, and after eight rows.
+  // Padding against bank conflicts of stores that turn: after a row, after eight rows and, if a wave's lanes
+  // would still store 4-byte elements of rows 16 apart to the same banks, after sixteen rows.
   int64_t pitch() const { return chunks() * chunk_ + (turned() && !along_k_ ? 4 : 0); }
-  int64_t extra() const { return turned() && along_k_ && !unit_.reads_local() ? chunk_ : 0; }
+  int64_t after_eight() const { return turned() && along_k_ && !unit_.reads_local() ? chunk_ : 0; }
+  int64_t after_sixteen() const {
+    return size_ == 4 && rows_together() == 2 && fragment_outer() % 16 == 0 ? 2 * after_eight() : 0;
+  }
+  int64_t padding(int64_t rows) const { return rows / 8 * after_eight() + rows / 16 * after_sixteen(); }
   // The swizzle: how many rows share a permutation, and how many permutations there are.
   int64_t rows_together() const { return chunks() >= 8 ? 1 : 8 / chunks(); }
   int64_t permutations() const;

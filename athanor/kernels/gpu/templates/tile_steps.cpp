@@ -27,7 +27,7 @@ void TileOperand::read_steps(Code& code, int64_t set, Range some, const std::str
     if (permuted != 0) chunk = fmt::format("({}) ^ {}", chunk, permuted);
     code.line(fmt::format("{}_part[{}][i][{}] = *(LOCAL const {} *)({} + i * {} + ({}) * {});", n, set, row,
                           step_bytes() == 2 ? "u16" : "u32", plus(start, row * pitch()),
-                          unit_.m * pitch() + unit_.m / 8 * extra(), chunk, chunk_));
+                          unit_.m * pitch() + padding(unit_.m), chunk, chunk_));
   }
   code.close();
 }
