@@ -1,46 +1,15 @@
-// grouped_matmul and its gradient by the matrices.
+// grouped_matmul and its gradient by the matrices: problems, points and candidates.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
-#include "athanor/kernels/gpu/templates/gemm_text.h"
+#include "athanor/kernels/gpu/templates/grouped_kernel.h"
 
 namespace athanor::gpu {
 namespace {
-
-// A tile of a work-group, whose items multiply by FMA: see grouped_matmul.kernel.
-struct GroupedPoint {
-  int64_t rows, vectors, width, group_x, group_y, k_step;
-  int64_t tile_m() const { return rows * group_y; }
-  int64_t tile_n() const { return vectors * width * group_x; }
-  int64_t items() const { return group_x * group_y; }
-  int64_t pitch() const { return tile_m() + (items() > 1 ? 4 : 0); }
-};
-
-// The same, whose waves multiply by a matrix unit.
-struct GroupedUnitPoint {
-  const MatrixUnit* unit;
-  int64_t units_m, units_n;  // of a wave
-  int64_t waves_m, waves_n;
-  int64_t k_step;
-  int64_t tile_m() const { return units_m * unit->m * waves_m; }
-  int64_t tile_n() const { return units_n * unit->n * waves_n; }
-  int64_t items() const { return waves_m * waves_n * unit->wave; }
-  int64_t word_elements() const { return 4 / static_cast<int64_t>(size_of(unit->input)); }
-  int64_t local_bytes() const { return (tile_m() + tile_n()) * (k_step / word_elements() + 4) * 4; }
-};
-
-struct GroupedProblem {
-  bool gradient;
-  DType dtype;
-  int64_t rows, inner, groups, columns;
-  Ints x, other;  // strides
-  int64_t ends;   // stride
-};
 
 bool serves_groups(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
                    const GpuTraits& traits) {
@@ -126,97 +95,10 @@ std::vector<GroupedUnitPoint> unit_points_of(const GroupedProblem& p, const GpuT
   return points;
 }
 
-// "(0 + (lane >> 1 & 1) * 2)": what the bits of a lane's number add to the row or column of its elements.
-std::string lane_sum(const LaneLayout& layout, int LaneLayout::Cell::*along, int64_t divisor = 1) {
-  std::string sum = "(0";
-  for (size_t bit = 0; bit < layout.lane.size(); ++bit)
-    if (const int64_t step = layout.lane[bit].*along / divisor; step != 0)
-      sum += fmt::format(" + ((lane) >> {} & 1) * {}", bit, step);
-  return sum + ")";
-}
-
-// The macros of grouped_matmul.kernel for a unit.
-std::string unit_text(const GroupedUnitPoint& point) {
-  const MatrixUnit& unit = *point.unit;
-  const int64_t in_word = point.word_elements();
-  const bool single = unit.form == MatrixUnit::Form::mma;  // the unit takes single registers
-  std::string text = multiply_add_text(unit);
-  text += fmt::format("typedef f32x{} unit_sums;\n", unit.c.elements);
-  text += fmt::format("#define BITS_OF(x) {}\n", unit.input == DType::f32 ? "BITS_OF_F32(x)" : "((u32)(x))");
-  std::string registers;
-  for (const char name : {'A', 'B'}) {
-    const LaneLayout& layout = name == 'A' ? unit.a : unit.b;
-    const int count = name == 'A' ? unit.a_registers() : unit.b_registers();
-    const std::string type = count == 1 || single ? "u32" : fmt::format("u32x{}", count);
-    text += fmt::format("#define {}_LANE_ROW(lane) {}\n#define {}_LANE_WORD(lane) {}\n", name,
-                        lane_sum(layout, &LaneLayout::Cell::row), name,
-                        lane_sum(layout, &LaneLayout::Cell::column, in_word));
-    text += fmt::format("#define {}_PARTS(part) {} part[UNITS_{}]{}\n", name, type, name == 'A' ? 'M' : 'N',
-                        single ? fmt::format("[{}]", count) : "");
-    text += fmt::format("#define READ_{}(part, p) do {{", name);
-    for (int r = 0; r < count; ++r) {
-      const LaneLayout::Cell cell = layout.at(0, r * static_cast<int>(in_word));
-      text +=
-          fmt::format(" (part){} = (p)[{} * PITCH + {}];",
-                      count == 1 && !single ? "" : fmt::format("[{}]", r), cell.row, cell.column / in_word);
-      registers += fmt::format(", ({})[{}]", name == 'A' ? 'a' : 'b', r);
-    }
-    text += " } while (0)\n";
-  }
-  text += fmt::format("#define MULTIPLY(c, a, b) MULTIPLY_ADD(c{})\n", single ? registers : ", a, b");
-  text += fmt::format("#define C_LANE_ROW(lane) {}\n#define C_LANE_COLUMN(lane) {}\n",
-                      lane_sum(unit.c, &LaneLayout::Cell::row), lane_sum(unit.c, &LaneLayout::Cell::column));
-  text += "#define STORE_UNIT(sums, row, column) do {";
-  for (int e = 0; e < unit.c.elements; ++e)
-    text += fmt::format(" STORE_ELEMENT((sums)[{}], (row) + {}, (column) + {});", e, unit.c.at(0, e).row,
-                        unit.c.at(0, e).column);
-  return text + " } while (0)\n";
-}
-
-// The constants of the problem.
-Defines defines_of(const GroupedProblem& p) {
-  const int64_t m_stride = p.x[p.gradient ? 1 : 0], k_stride = p.x[p.gradient ? 0 : 1];
-  const size_t first = p.gradient ? 0 : 1;
-  const int64_t m = p.gradient ? p.inner : p.rows, k = p.gradient ? p.rows : p.inner;
-  const auto reach = [](int64_t extent, int64_t stride) { return (extent - 1) * std::abs(stride); };
-  const int64_t farthest = std::max(reach(m, m_stride) + reach(k, k_stride),
-                                    reach(k, p.other[first]) + reach(p.columns, p.other[first + 1]));
-  Defines defines;
-  defines.set_dtype("DTYPE", p.dtype)
-      .set("DTYPE_IS_F32", p.dtype == DType::f32)
-      .set("REAL", p.dtype == DType::f64 ? "f64" : "f32")
-      .set("REAL_IS_F64", p.dtype == DType::f64)
-      .set("GRADIENT", p.gradient)
-      .set("INDEX", farthest < INT32_MAX ? "i32" : "i64")
-      .set("T", p.rows)
-      .set("INNER", p.inner)
-      .set("E", p.groups)
-      .set("N", p.columns)
-      .set("A_M", m_stride)
-      .set("A_K", k_stride)
-      .set("B_GROUP", p.gradient ? 0 : p.other[0])
-      .set("B_K", p.other[first])
-      .set("B_N", p.other[first + 1])
-      .set("ENDS_0", p.ends);
-  return defines;
-}
-
 GpuCandidate unit_candidate(const GroupedProblem& p, const GroupedUnitPoint& point) {
   const MatrixUnit& unit = *point.unit;
-  Defines defines = defines_of(p);
-  defines.set("BY_UNITS", 1)
-      .set("UNIT_M", unit.m)
-      .set("UNIT_N", unit.n)
-      .set("UNIT_K", unit.k)
-      .set("WAVE", unit.wave)
-      .set("UNITS_M", point.units_m)
-      .set("UNITS_N", point.units_n)
-      .set("WAVES_M", point.waves_m)
-      .set("WAVES_N", point.waves_n)
-      .set("WORD_ELEMENTS", point.word_elements())
-      .set("K_STEP", point.k_step);
   GpuLaunch launch{.name = "grouped_matmul",
-                   .source = defines.text() + unit_text(point) + std::string(template_text("grouped_matmul")),
+                   .source = multiply_add_text(unit) + GroupedUnits(p, point).text(),
                    .groups = {slots_of(p, point) * ceil_div(p.columns, point.tile_n()), 1, 1},
                    .group_size = {point.items(), 1, 1},
                    .local_bytes = point.local_bytes(),
@@ -233,17 +115,8 @@ GpuCandidate unit_candidate(const GroupedProblem& p, const GroupedUnitPoint& poi
 }
 
 GpuCandidate grouped_candidate(const GroupedProblem& p, const GroupedPoint& point) {
-  Defines defines = defines_of(p);
-  defines.set("BY_UNITS", 0)
-      .set("ROWS", point.rows)
-      .set("VECTORS", point.vectors)
-      .set("WIDTH", std::to_string(point.width))
-      .set("K_STEP", point.k_step)
-      .set("A_PITCH", point.pitch());
   GpuLaunch launch{.name = "grouped_matmul",
-                   .source = defines.text() +
-                             (p.dtype == DType::f64 ? "" : vectors_text(p.dtype, point.width)) +
-                             std::string(template_text("grouped_matmul")),
+                   .source = GroupedFma(p, point).text(),
                    .groups = {slots_of(p, point) * ceil_div(p.columns, point.tile_n()), 1, 1},
                    .group_size = {point.group_x, point.group_y, 1},
                    .local_bytes = local_bytes_of(p, point),
