@@ -46,10 +46,17 @@ GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv
 void set_result(const ConvData& data, Defines& defines);
 /// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
 void set_image(const OperandDesc& image, Defines& defines);
-/// The constants of conv_gather.kernel, its text, and image_at(). `tile`: results are computed this many at
-/// a time, and those of the last tile may lie outside.
+/// Whether the image has all elements that results take: those of row i take rows i * step + first + t * tap,
+/// for each tap t. `tile`: results are computed this many at a time, and those of the last tile may lie
+/// outside.
+bool gathers_inside(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first, Pair tap,
+                    int64_t tile = 1);
+/// The function image_at(image, start, y, x): an element, or 0 outside the image. `inside`: none is outside.
+std::string image_at_text(const OperandDesc& image, std::string_view dtype, std::string_view index,
+                          bool inside);
+/// The constants of conv_gather.kernel, its text, and image_at().
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
-                        Pair tap, Defines defines, int64_t tile = 1);
+                        Pair tap, Defines defines);
 /// conv2d_weight_grad of one group as one product for each tap of the kernel, [channels out, pixels] with
 /// [pixels, channels in]. The images are copied with channels last.
 std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,

@@ -26,8 +26,8 @@ void set_image(const OperandDesc& image, Defines& defines) {
       .set("IMAGE_COLUMN", image.strides[3]);
 }
 
-std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
-                        Pair tap, Defines defines, int64_t tile) {
+bool gathers_inside(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first, Pair tap,
+                    int64_t tile) {
   const auto inside = [tile](int64_t extent, int64_t results, int64_t by, int64_t start, int64_t apart,
                              int64_t count) {
     const int64_t low = start + std::min<int64_t>(apart * (count - 1), 0);
@@ -35,8 +35,30 @@ std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, P
     const int64_t high = last * by + start + std::max<int64_t>(apart * (count - 1), 0);
     return low >= 0 && high < extent;
   };
-  const bool within = inside(image.shape[2], out[2], step.height, first.height, tap.height, taps.height) &&
-                      inside(image.shape[3], out[3], step.width, first.width, tap.width, taps.width);
+  return inside(image.shape[2], out[2], step.height, first.height, tap.height, taps.height) &&
+         inside(image.shape[3], out[3], step.width, first.width, tap.width, taps.width);
+}
+
+std::string image_at_text(const OperandDesc& image, std::string_view dtype, std::string_view index,
+                          bool inside) {
+  Code code;
+  code.line("// An element of an image, or 0 outside it.");
+  code.open(
+      fmt::format("DEVICE COMPUTED({0}) image_at(GLOBAL const STORED({0}) *image, {1} start, int y, int x)",
+                  dtype, index));
+  if (!inside) {
+    code.line(fmt::format("if ((u32)y >= {} || (u32)x >= {}) return 0;", image.shape[2], image.shape[3]));
+    code.line("CHECKED_INDEX(y);");
+    code.line("CHECKED_INDEX(x);");
+  }
+  code.line(fmt::format("return LOAD({0}, image, start + y * ({1}){2} + x * ({1}){3});", dtype, index,
+                        image.strides[2], image.strides[3]));
+  code.close();
+  return code.text();
+}
+
+std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
+                        Pair tap, Defines defines) {
   // Without taps nothing is gathered; 1 avoids a division by 0 in the text.
   defines.set("KERNEL_H", std::max<int64_t>(taps.height, 1))
       .set("KERNEL_W", std::max<int64_t>(taps.width, 1))
@@ -49,19 +71,8 @@ std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, P
       .set("TAP_H", tap.height)
       .set("TAP_W", tap.width);
   set_image(image, defines);
-  Code code;
-  code.line(
-      "// An element of an image, or 0 outside it. Row y and column x are at y * IMAGE_ROW + x * "
-      "IMAGE_COLUMN.");
-  code.open("DEVICE COMPUTED(DTYPE) image_at(GLOBAL const STORED(DTYPE) *image, INDEX start, int y, int x)");
-  if (!within) {
-    code.line("if ((u32)y >= IMAGE_H || (u32)x >= IMAGE_W) return 0;");
-    code.line("CHECKED_INDEX(y);");
-    code.line("CHECKED_INDEX(x);");
-  }
-  code.line("return LOAD(DTYPE, image, start + y * (INDEX)IMAGE_ROW + x * (INDEX)IMAGE_COLUMN);");
-  code.close();
-  return defines.text() + std::string(template_text("conv_gather")) + code.text();
+  return defines.text() + std::string(template_text("conv_gather")) +
+         image_at_text(image, "DTYPE", "INDEX", gathers_inside(image, taps, out, step, first, tap));
 }
 
 namespace {

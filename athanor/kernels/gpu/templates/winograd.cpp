@@ -5,67 +5,19 @@
 #include <algorithm>
 #include <numeric>
 
-#include "athanor/kernels/gpu/templates/conv.h"
-
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/winograd.h"
 
 namespace athanor::gpu {
 namespace {
 
 GpuLaunch launch(std::string name, std::string source, int64_t elements, int64_t items,
                  std::vector<GpuLaunch::Argument> arguments) {
-  source += template_text(name);
   return {.name = std::move(name),
           .source = std::move(source),
           .groups = {ceil_div(elements, items), 1, 1},
           .group_size = {items, 1, 1},
           .arguments = std::move(arguments)};
-}
-
-/// How the result is cut into tiles of outputs x outputs elements, and how many images are processed at a
-/// time: as many as a cache holds between the steps (Grain::cached_floats).
-struct Tiles {
-  int64_t outputs, patch, points, of_row, images, count;
-  Tiles(int64_t outputs_, const Shape& out, int64_t channels, const Grain& grain)
-      : outputs(outputs_),
-        patch(outputs + 2),
-        points(patch * patch),
-        of_row(ceil_div(out[3], outputs)),
-        images(out[0]) {
-    const int64_t of_image = ceil_div(out[2], outputs) * of_row;
-    while (images > 1 &&
-           (out[0] % images != 0 || images * of_image * points * channels > grain.cached_floats))
-      --images;
-    count = images * of_image;
-  }
-
-  // The constants of a kernel that takes `lanes` tiles at a time.
-  Defines defines(int64_t lanes) const {
-    const int64_t run = std::gcd(lanes, of_row);
-    return Defines()
-        .set("OUTPUTS", outputs)
-        .set("IMAGES", images)
-        .set("WIDTH", std::to_string(lanes))
-        .set("RUN_TILES", run)
-        .set("PIECE", std::to_string(std::min(lanes, run * outputs)));
-  }
-};
-
-/// The source of winograd_input. Convolutions and gradients of weights that read the same images share it.
-std::string input_text(const OperandDesc& images, DType dtype, const Shape& out, Pair taps, Pair first,
-                       const Tiles& tiles, int64_t channels, bool gradient, const Grain& grain) {
-  int64_t reach = 0;
-  for (int axis = 0; axis < images.shape.rank(); ++axis)
-    reach += (images.shape[axis] - 1) * std::abs(images.strides[static_cast<size_t>(axis)]);
-  Defines defines = tiles.defines(grain.width);
-  defines.set_dtype("DTYPE", dtype)
-      .set("INDEX", std::string_view(reach < INT32_MAX ? "i32" : "i64"))
-      .set("CHANNELS", channels)
-      .set("OF_GRADIENT", gradient)
-      .set("CHUNKS_OF_ITEM", grain.winograd_chunks);
-  const Pair one(1);
-  return gather_text(images, taps, out, one, first, one, std::move(defines), tiles.outputs) +
-         std::string(template_text("winograd"));
 }
 
 bool applies(const ConvProblem& conv, DType dtype, int64_t m, int64_t c) {
@@ -103,7 +55,7 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
                                                const GpuTraits& traits) {
   const int64_t m = p.m, c = data.channels_in;
   if (!applies(data.conv, p.dtype, m, c)) return {};
-  const Tiles tiles(outputs, data.out, m + c, *traits.grain);
+  const WinogradTiles tiles(outputs, data.out, m + c, *traits.grain);
   if (tiles.points * std::max({m * c, c * tiles.count, m * tiles.count}) >= INT32_MAX) return {};
 
   GpuCandidate candidate{.name = fmt::format("winograd {}x{}", outputs, outputs), .fewer_products = true};
@@ -115,24 +67,9 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
                 chunks = traits.grain->winograd_chunks;
   // The gradient takes its taps in falling order; weights turned by 180 degrees take them in rising order.
   const Pair one(1), first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
-  const auto text = [&](int64_t lanes, bool finishes, int64_t first_result = 0) {
-    Defines defines = tiles.defines(lanes);
-    defines.set("C", c)
-        .set("Y_FIRST", first_result)
-        .set("CHUNKS_OF_ITEM", chunks)
-        .set("TURNED", data.gradient)
-        .set("WEIGHT_M", data.weight_m)
-        .set("WEIGHT_C", data.weight_c)
-        .set("WEIGHT_H", data.weight.strides[2])
-        .set("WEIGHT_W", data.weight.strides[3]);
-    GemmProblem transformed = p;
-    transformed.matrices = {.text = gather_text(data.image, data.taps, data.out, one, first, one,
-                                                std::move(defines), tiles.outputs) +
-                                    std::string(template_text("winograd"))};
-    return gemm_prelude(transformed, finishes);
-  };
   const int64_t neighbours = std::gcd(m * c, width);
-  candidate.launches.push_back(launch("winograd_weights", text(neighbours, false),
+  candidate.launches.push_back(launch("winograd_weights",
+                                      winograd_weights(outputs, data, p.dtype, neighbours, chunks),
                                       ceil_div(m * c, neighbours * chunks), items, {{p.a.buffer}, weights}));
   GemmProblem product;
   product.batch = tiles.points;
@@ -146,8 +83,12 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   candidate.parameters["outputs"] = outputs;
   candidate.parameters["images"] = tiles.images;
 
+  GemmProblem finished = p;
+  finished.matrices.emplace();  // the kernel finds the places of results
+  const std::string epilogue = gemm_prelude(finished, true);
+  const bool inside = gathers_inside(data.image, data.taps, data.out, one, first, one, outputs);
   const std::string input =
-      input_text(data.image, p.dtype, data.out, data.taps, first, tiles, c, false, *traits.grain);
+      winograd_input(tiles, {data.image, p.dtype, first, c, false, inside}, width, chunks);
   const auto size = static_cast<int64_t>(size_of(p.dtype));
   for (int64_t first_image = 0; first_image < data.out[0]; first_image += tiles.images) {
     const GpuLaunch::Argument from{p.b.buffer, first_image * data.image.strides[0] * size};
@@ -159,7 +100,8 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
     const int64_t first_result = first_image * m * data.out[2] * data.out[3];
     arguments.push_back({p.c.buffer, first_result * size});
     candidate.launches.push_back(
-        launch("winograd_output", text(width, true, p.epilogue.first_place(first_result)),
+        launch("winograd_output",
+               epilogue + winograd_output(tiles, p, p.epilogue.first_place(first_result), width, chunks),
                ceil_div(m * ceil_div(tiles.count, width), chunks), items, std::move(arguments)));
   }
   return candidate;
@@ -170,7 +112,7 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   const DType dtype = request.output().dtype;
   const int64_t m = conv.y[1], c = conv.x[1];
   if (!applies(conv, dtype, m, c) || conv.y.size() == 0) return {};
-  const Tiles tiles(outputs, conv.y, m + c, *traits.grain);
+  const WinogradTiles tiles(outputs, conv.y, m + c, *traits.grain);
   const int64_t parts = conv.y[0] / tiles.images;
   if (tiles.points * std::max({parts * m * c, c * tiles.count, m * tiles.count}) >= INT32_MAX) return {};
 
@@ -185,8 +127,9 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   // Of the images or of the result's gradient.
   const auto input = [&](bool gradient) {
     const Pair first = gradient ? Pair(0) : Pair(-conv.padding.height, -conv.padding.width);
-    return input_text(request.inputs[gradient ? 1 : 0], dtype, conv.y, Pair(3), first, tiles,
-                      gradient ? m : c, gradient, *traits.grain);
+    const OperandDesc& images = request.inputs[gradient ? 1 : 0];
+    const bool inside = gathers_inside(images, Pair(3), conv.y, Pair(1), first, Pair(1), outputs);
+    return winograd_input(tiles, {images, dtype, first, gradient ? m : c, gradient, inside}, width, chunks);
   };
   GemmProblem product;
   product.batch = tiles.points;
@@ -217,16 +160,15 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   candidate.parameters["outputs"] = outputs;
   candidate.parameters["images"] = tiles.images;
   const int64_t neighbours = std::gcd(m * c, width);
-  Defines taps = tiles.defines(neighbours);
-  taps.set_dtype("DTYPE", dtype).set("M", m).set("C", c).set("PARTS", parts).set("CHUNKS_OF_ITEM", chunks);
-  candidate.launches.push_back(launch("winograd_taps", taps.text() + std::string(template_text("winograd")),
+  candidate.launches.push_back(launch("winograd_taps",
+                                      winograd_taps(outputs, dtype, m, c, parts, neighbours, chunks),
                                       ceil_div(m * c, neighbours * chunks), items, {sums, {2}}));
   return candidate;
 }
 
 bool winograd_is_likely_faster(int64_t m, int64_t c, const Shape& out, DType dtype, const GpuTraits& traits) {
   if (dtype != DType::f32) return false;  // 16-bit floats have matrix units, or are widened for each product
-  const Tiles tiles(4, out, m + c, *traits.grain);
+  const WinogradTiles tiles(4, out, m + c, *traits.grain);
   const auto pixels = static_cast<double>(out[2] * out[3]),
              points = static_cast<double>(tiles.count * tiles.points) / static_cast<double>(tiles.images);
   const auto products = static_cast<double>(m * c), channels = static_cast<double>(m + c);
