@@ -8,6 +8,7 @@
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/epilogue.h"
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/conv.h"
 #include "athanor/kernels/gpu/templates/points.h"
@@ -50,14 +51,24 @@ std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, cons
   return result;
 }
 
+/// Clears the result: the gradient of a convolution with stride > 1 where no tap reaches.
 GpuLaunch zero_launch(const OperandDesc& result, int buffer, const GpuTraits& traits) {
   const int64_t each = traits.grain->zeros, count = result.shape.size(),
                 items = std::min(traits.grain->items, traits.max_group_size);
-  Defines defines;
-  defines.set_dtype("DTYPE", result.dtype).set("COUNT", count).set("EACH", each);
+  const std::string store = fmt::format("STORE({}, results, i, 0.0f);", language_name(result.dtype));
+  Code code;
+  open_kernel(code, "conv_zero", {{"results", stored(result.dtype)}}, false);
+  if (items == 1) {
+    code.line(fmt::format("const i64 begin = GLOBAL_ID(0) * {0}, end = MIN(begin + {0}, {1});", each, count));
+    code.line("for (i64 i = begin; i < end; ++i) " + store);
+  } else {
+    code.line("const i64 i = GLOBAL_ID(0);");
+    code.line(fmt::format("if (i < {}) {}", count, store));
+  }
+  code.close();
   return {.name = "conv_zero",
-          .source = defines.text() + std::string(template_text("conv_zero")),
-          .groups = {ceil_div(count, each), 1, 1},
+          .source = code.text(),
+          .groups = {ceil_div(count, items == 1 ? each : items), 1, 1},
           .group_size = {items, 1, 1},
           .arguments = {{buffer}}};
 }

@@ -41,11 +41,6 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data);
 /// The product of conv2d_weight_grad: the result's gradient [channels out, pixels] times images [pixels,
 /// taps of channels in].
 GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv);
-/// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: the distances, in the result, between the elements
-/// that are computed.
-void set_result(const ConvData& data, Defines& defines);
-/// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
-void set_image(const OperandDesc& image, Defines& defines);
 /// Whether the image has all elements that results take: those of row i take rows i * step + first + t * tap,
 /// for each tap t. `tile`: results are computed this many at a time, and those of the last tile may lie
 /// outside.
@@ -61,7 +56,11 @@ std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, P
 /// [pixels, channels in]. The images are copied with channels last.
 std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,
                                          const GpuTraits& traits);
-/// Images [N, C, H, W] as conv_shifted_copy writes them: with their padding, and with every step-th row and
+/// Copies images [N, C, H, W], with any strides, to [N, extent.height, extent.width, C] from row and column
+/// `first` on, with zeros outside the image.
+GpuLaunch padded_copy(const OperandDesc& image, Pair extent, Pair first, GpuLaunch::Argument from,
+                      GpuLaunch::Argument to, const GpuTraits& traits);
+/// Images [N, C, H, W] as shifted_copy() writes them: with their padding, and with every step-th row and
 /// column together, [N, C, step, step, lines, line].
 struct ShiftedCopy {
   Pair step, low;  // low: the first row and column of the image

@@ -9,6 +9,10 @@
 
 namespace athanor::gpu {
 
+namespace {
+
+/// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: the distances, in the result, between the elements
+/// that are computed.
 void set_result(const ConvData& data, Defines& defines) {
   const int64_t plane = data.result.height * data.result.width;
   defines.set("OUT_IMAGE", data.out[1] * plane)
@@ -17,6 +21,7 @@ void set_result(const ConvData& data, Defines& defines) {
       .set("OUT_COLUMN", data.out_step.width);
 }
 
+/// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
 void set_image(const OperandDesc& image, Defines& defines) {
   defines.set("IMAGE_H", image.shape[2])
       .set("IMAGE_W", image.shape[3])
@@ -25,6 +30,8 @@ void set_image(const OperandDesc& image, Defines& defines) {
       .set("IMAGE_ROW", image.strides[2])
       .set("IMAGE_COLUMN", image.strides[3]);
 }
+
+}  // namespace
 
 bool gathers_inside(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first, Pair tap,
                     int64_t tile) {

@@ -6,33 +6,13 @@
 #include <algorithm>
 
 #include "athanor/base/ceil_div.h"
-#include "athanor/kernels/gpu/templates/conv.h"
+#include "athanor/kernels/gpu/templates/conv_shifted.h"
 #include "athanor/kernels/gpu/templates/gemm_text.h"
 
 namespace athanor::gpu {
 namespace {
 
 constexpr int64_t few_channels = 32, few_products = 64;
-
-/// The rows (or columns) of the images that the phases use.
-struct TakenAxis {
-  int64_t low = INT64_MAX, high = INT64_MIN;
-  void add(int64_t results, int64_t step, int64_t first, int64_t tap, int64_t taps) {
-    if (taps == 0) return;
-    const int64_t along = tap * (taps - 1);
-    low = std::min(low, first + std::min<int64_t>(along, 0));
-    high = std::max(high, first + step * (results - 1) + std::max<int64_t>(along, 0));
-  }
-  int64_t count() const { return high - low + 1; }
-};
-
-/// Where runs of pixels are: in the images themselves, or in a copy with padding.
-struct PixelRuns {
-  bool copied;
-  TakenAxis rows, columns;
-  int64_t lines, line;     // rows and columns, one in `step` each
-  int64_t image, channel;  // strides
-};
 
 PixelRuns runs_of(const std::vector<ConvData>& phases) {
   const ConvData& one = phases.front();
@@ -61,25 +41,15 @@ PixelRuns runs_of(const std::vector<ConvData>& phases) {
   return runs;
 }
 
-/// A point of the template's tuning space.
-struct ShiftedPoint {
-  int64_t rows, vectors, width, items;
-  int64_t tile() const { return vectors * width * items; }
-};
-
-int64_t span_of(const ConvData& data, const PixelRuns& runs) {
-  return (data.out[2] - 1) * runs.line + data.out[3];
-}
-
 int64_t tiles_of(const GemmProblem& p, const ConvData& data, const PixelRuns& runs,
                  const ShiftedPoint& point) {
-  return ceil_div(p.m, point.rows) * ceil_div(span_of(data, runs), point.tile()) * p.batch * data.out[0];
+  return ceil_div(p.m, point.rows) * ceil_div(runs.span(data), point.tile()) * p.batch * data.out[0];
 }
 
 /// Limits vectors to the run's length, and chooses enough tiles for all compute units.
 ShiftedPoint fitted(ShiftedPoint point, const GemmProblem& p, const ConvData& data, const PixelRuns& runs,
                     const GpuTraits& traits) {
-  const int64_t span = span_of(data, runs);
+  const int64_t span = runs.span(data);
   while (point.width > span) point.width /= 2;
   point.vectors = std::min(point.vectors, ceil_div(span, point.width * point.items));
   while (point.vectors > 1 && tiles_of(p, data, runs, point) < 2L * traits.compute_units) --point.vectors;
@@ -92,42 +62,13 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
   const int64_t tiles = tiles_of(p, data, runs, point);
   const int64_t multiplications = p.k * point.rows * point.vectors + 256;
   const int64_t each = tiles_of_group(traits, tiles, multiplications, traits.grain->shifted_work);
-  Defines defines;
-  defines.set("ROWS", point.rows)
-      .set("VECTORS", point.vectors)
-      .set("WIDTH", std::to_string(point.width))
-      .set("TILES_EACH", each)
-      .set("IMAGES", data.out[0])
-      .set("CHANNELS", data.channels_in)
-      .set("TAPS_H", data.taps.height)
-      .set("TAPS_W", data.taps.width)
-      .set("OUT_H", data.out[2])
-      .set("OUT_W", data.out[3])
-      .set("RESULT_FIRST", p.epilogue.first_place(result.start / static_cast<int64_t>(size_of(p.dtype))))
-      .set("LINE", runs.line)
-      .set("PHASE", runs.lines * runs.line)
-      .set("FIRST_H", data.first.height - runs.rows.low)
-      .set("FIRST_W", data.first.width - runs.columns.low)
-      .set("TAP_H", data.tap.height)
-      .set("TAP_W", data.tap.width)
-      .set("STEP_H", data.step.height)
-      .set("STEP_W", data.step.width)
-      .set("IMAGE_N", runs.image)
-      .set("IMAGE_GROUP", runs.channel * data.channels_in)
-      .set("IMAGE_C", runs.channel)
-      .set("WEIGHT_GROUP", p.a.batch)
-      .set("WEIGHT_M", data.weight_m)
-      .set("WEIGHT_C", data.weight_c)
-      .set("WEIGHT_H", data.weight_tap.height)
-      .set("WEIGHT_W", data.weight_tap.width);
-  set_result(data, defines);
-  p.matrices = {.text = defines.text()};
+  p.matrices.emplace();  // the kernel finds the places of results
   std::vector<GpuLaunch::Argument> arguments{images, {p.a.buffer, p.a.start}};
   for (const Parameter& extra : p.epilogue.parameters()) arguments.push_back(extra.argument);
   arguments.push_back({result.buffer, result.start});
   return {.name = "conv_shifted",
           .source = gemm_prelude(p, true) + vectors_text(p.dtype, point.width) +
-                    std::string(template_text("conv_shifts")) + std::string(template_text("conv_shifted")),
+                    shifted_kernel(p, data, runs, point, each),
           .groups = {ceil_div(tiles, each), 1, 1},
           .group_size = {point.items, 1, 1},
           .arguments = std::move(arguments)};
@@ -145,32 +86,6 @@ std::vector<ShiftedPoint> shifted_points(const GemmProblem& p, const GpuTraits& 
 }
 
 }  // namespace
-
-GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int buffer, GpuLaunch::Argument to,
-                       const GpuTraits& traits) {
-  const int64_t planes = image.shape[0] * image.shape[1];
-  const int64_t items = traits.grain->items;
-  const int64_t each = std::max<int64_t>(std::min(traits.grain->copied_elements / copy.plane(), planes), 1);
-  Defines defines;
-  defines.set_dtype("DTYPE", image.dtype)
-      .set("INDEX", std::string_view("i32"))
-      .set("PLANES", planes)
-      .set("PLANES_EACH", each)
-      .set("C", image.shape[1])
-      .set("LINES", copy.lines)
-      .set("LINE", copy.line)
-      .set("LOW_H", copy.low.height)
-      .set("LOW_W", copy.low.width)
-      .set("STEP_H", copy.step.height)
-      .set("STEP_W", copy.step.width);
-  set_image(image, defines);
-  return {.name = "conv_shifted_copy",
-          .source = defines.text() + std::string(template_text("conv_shifted_copy")),
-          // An item that is alone in its group copies whole planes.
-          .groups = {items == 1 ? ceil_div(planes, each) : ceil_div(planes * copy.plane(), items), 1, 1},
-          .group_size = {items, 1, 1},
-          .arguments = {{buffer}, to}};
-}
 
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,
                                              const std::vector<GemmProblem>& parts, const GpuTraits& traits) {

@@ -1,13 +1,153 @@
-// conv2d_weight_grad without gathering, for few output channels: see conv_shifted_weights.kernel.
+// conv2d_weight_grad without gathering, for few output channels.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "athanor/base/ceil_div.h"
-#include "athanor/kernels/gpu/templates/conv.h"
+#include "athanor/kernels/gpu/templates/conv_shifted.h"
 #include "athanor/kernels/gpu/templates/gemm_text.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
+
+namespace {
+
+/// A group sums `rows` output channels' products with one row of taps of an input channel. It does so `each`
+/// times. The images are `splits` parts, whose sums are results of their own.
+struct ShiftedWeights {
+  int64_t rows, width, items, splits, each;
+};
+
+/// The result's gradient times the images, shifted by each tap, summed along runs of pixels as they lie in
+/// memory. Both are copies by shifted_copy() with rows `line` apart; the gradient has zeros between its rows.
+class ShiftedWeightsKernel {
+ public:
+  ShiftedWeightsKernel(const GemmProblem& problem, const ConvProblem& conv, const ShiftedCopy& images,
+                       const ShiftedWeights& point)
+      : p_(problem),
+        conv_(conv),
+        images_(images),
+        point_(point),
+        span_((conv.y[2] - 1) * images.line + conv.y[3]),
+        taps_w_(conv.w[3]),
+        type_(stored(problem.dtype)),
+        sum_type_(point.splits > 1 ? "f32" : type_) {}
+
+  std::string text() {
+    open_kernel(code_, "conv_shifted_weights",
+                {{"images", "const " + type_}, {"gradients", "const " + type_}, {"weights", sum_type_}},
+                false);
+    if (point_.items > 1) code_.line(fmt::format("LOCAL f32 shares[{}];", point_.items));
+    const int64_t row_tiles = ceil_div(p_.m, point_.rows), channels = conv_.w[1], taps_h = conv_.w[2];
+    open_tiles(code_, point_.each, row_tiles * taps_h * channels * p_.batch * point_.splits);
+    take_of_tile(code_, "row_tile", row_tiles);
+    take_of_tile(code_, "y", taps_h);
+    take_of_tile(code_, "c", channels);
+    take_of_tile(code_, "batch", p_.batch);
+    find_rows(code_, p_.m, point_.rows);
+    code_.line(fmt::format("vector sums[{}][{}];", point_.rows, taps_w_));
+    code_.open(over_rows());
+    code_.line(over_taps() + " sums[r][x] = (vector)(0.0f);");
+    code_.close();
+    add_images();
+    code_.open(over_rows());
+    code_.open(over_taps());
+    finish();
+    code_.close();
+    code_.close();
+    close_tiles(code_, point_.each);
+    code_.close();
+    return code_.text();
+  }
+
+ private:
+  std::string over_rows() const { return fmt::format("UNROLL for (int r = 0; r < {}; ++r)", point_.rows); }
+  std::string over_taps() const { return fmt::format("UNROLL for (int x = 0; x < {}; ++x)", taps_w_); }
+  int64_t gradient_row() const { return conv_.y[2] * images_.line; }  // of an output channel
+
+  void add_images() {
+    const int64_t phase = images_.lines * images_.line;
+    if (point_.splits == 1)
+      code_.open(fmt::format("for (int image = 0; image < {}; ++image)", conv_.x[0]));
+    else
+      code_.open(fmt::format("for (int image = tile * {0}; image < (tile + 1) * {0}; ++image)",
+                             conv_.x[0] / point_.splits));
+    code_.line(fmt::format("GLOBAL const {} *const from = images + ((({} + batch) * {} + c) * {} + {});",
+                           type_, times("image", p_.batch), conv_.w[1], images_.plane(),
+                           shifted(times("y", conv_.dilation.height), conv_.stride.height,
+                                   conv_.stride.width * phase, images_.line)));
+    code_.line(fmt::format("GLOBAL const {} *const gradient = gradients + (({} + batch) * {} + m0) * {};",
+                           type_, times("image", p_.batch), p_.m, gradient_row()));
+    const std::string x = shifted(times("x", conv_.dilation.width), conv_.stride.width, phase, 1);
+    const auto load_pixels = [&](const std::string& at) {
+      code_.line(fmt::format("vector pixels[{}];", taps_w_));
+      code_.line(fmt::format("{} pixels[x] = LOAD_VECTOR(from, {} + {});", over_taps(), x, at));
+    };
+    const auto add = [&] {
+      code_.line(over_taps() + " sums[r][x] = MULTIPLY_ADD(g, pixels[x], sums[r][x]);");
+      code_.close();
+    };
+    const int64_t rest = span_ % point_.width;
+    code_.open(fmt::format("for (int q = {}; q < {}; q += {})",
+                           point_.items == 1 ? "0" : times("LOCAL_ID(0)", point_.width), span_ - rest,
+                           point_.items * point_.width));
+    load_pixels("q");
+    code_.open(over_rows());
+    code_.line(fmt::format("const vector g = LOAD_VECTOR(gradient, r * {} + q);", gradient_row()));
+    add();
+    code_.close();
+    if (rest != 0) {
+      const int64_t last = span_ - point_.width;
+      code_.line("// The last run is moved inside. Pixels that were already counted are multiplied by 0.");
+      if (point_.items > 1) code_.open("if (LOCAL_ID(0) == 0)");
+      load_pixels(fmt::format("{}", last));
+      code_.open(over_rows());
+      code_.line(fmt::format("f32 lanes[{}];", point_.width));
+      code_.line(fmt::format(
+          "UNROLL for (int i = 0; i < {}; ++i) lanes[i] = i < {} ? 0 : LOAD({}, gradient, r * {} + {} + i);",
+          point_.width, point_.width - rest, language_name(p_.dtype), gradient_row(), last));
+      code_.line(fmt::format("const vector g = VLOAD({}, lanes, 0);", point_.width));
+      add();
+      if (point_.items > 1) code_.close();
+    }
+    code_.close();
+  }
+
+  /// Adds the lanes and the items' shares of a sum, and stores it. What is computed twice is stored once.
+  void finish() {
+    code_.line(fmt::format("f32 lanes[{}], sum = 0;", point_.width));
+    code_.line(fmt::format("VSTORE({}, lanes, 0, sums[r][x]);", point_.width));
+    code_.line(fmt::format("UNROLL for (int i = 0; i < {}; ++i) sum += lanes[i];", point_.width));
+    if (point_.items > 1) {
+      code_.line("BARRIER();");
+      code_.line("shares[LOCAL_ID(0)] = sum;");
+      code_.open(fmt::format("for (int joined = {}; joined > 0; joined /= 2)", point_.items / 2));
+      code_.line("BARRIER();");
+      code_.line("if (LOCAL_ID(0) < joined) shares[LOCAL_ID(0)] += shares[LOCAL_ID(0) + joined];");
+      code_.close();
+      code_.line("sum = shares[0];");
+    }
+    code_.line(fmt::format("const int at = (((batch * {} + m0 + r) * {} + c) * {} + y) * {} + x;", p_.m,
+                           conv_.w[1], conv_.w[2], taps_w_));
+    std::string once = point_.items > 1 ? "LOCAL_ID(0) == 0" : "";
+    if (p_.m % point_.rows != 0)
+      once += fmt::format("{}m0 + r >= row_tile * {}", once.empty() ? "" : " && ", point_.rows);
+    const std::string store = point_.splits > 1
+                                  ? fmt::format("weights[tile * {} + at] = sum;", p_.batch * p_.m * p_.n)
+                                  : fmt::format("STORE({}, weights, at, sum);", language_name(p_.dtype));
+    code_.line(once.empty() ? store : fmt::format("if ({}) {}", once, store));
+  }
+
+  Code code_;
+  const GemmProblem& p_;
+  const ConvProblem& conv_;
+  const ShiftedCopy& images_;
+  const ShiftedWeights& point_;
+  int64_t span_, taps_w_;
+  std::string type_, sum_type_;
+};
+
+}  // namespace
 
 std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request, const ConvProblem& conv,
                                                     const GemmProblem& p, const GpuTraits& traits) {
@@ -47,24 +187,6 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
       gradient_copy{p.scratch_buffer, padded(image_numbers * item)},
       parts{p.scratch_buffer, gradient_copy.byte_offset + padded(gradient_numbers * item)};
   const GpuLaunch::Argument result{p.c.buffer, p.c.start};
-  Defines defines;
-  defines.set("ROWS", rows)
-      .set("WIDTH", std::to_string(width))
-      .set("TILES_EACH", each)
-      .set("SPLITS", splits)
-      .set("IMAGES", conv.x[0])
-      .set("CHANNELS", channels)
-      .set("TAPS_H", taps.height)
-      .set("TAPS_W", taps.width)
-      .set("TAP_H", conv.dilation.height)
-      .set("TAP_W", conv.dilation.width)
-      .set("STEP_H", conv.stride.height)
-      .set("STEP_W", conv.stride.width)
-      .set("OUT_H", conv.y[2])
-      .set("OUT_W", conv.y[3])
-      .set("LINE", images.line)
-      .set("PHASE", images.lines * images.line)
-      .set("IMAGE_C", images.plane());
   GemmProblem summed = p;
   summed.matrices = {};
   summed.c = {p.c.buffer, p.c.batch, p.n, 1, p.c.start};
@@ -74,16 +196,16 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
   candidate.parameters = {{"rows", rows}, {"width", width}, {"items", items}, {"splits", splits}};
   candidate.scratch_bytes =
       static_cast<size_t>(parts.byte_offset + (splits > 1 ? splits * p.batch * p.m * p.n * 4 : 0));
-  candidate.launches = {shifted_copy(image, images, 0, image_copy, traits),
-                        shifted_copy(gradient, gradients, 1, gradient_copy, traits),
-                        {.name = "conv_shifted_weights",
-                         .source = gemm_prelude(summed, false, defines) + vectors_text(p.dtype, width) +
-                                   std::string(template_text("conv_shifts")) +
-                                   std::string(template_text("conv_shifted_weights")),
-                         .groups = {ceil_div(tiles * splits, each), 1, 1},
-                         .group_size = {items, 1, 1},
-                         .local_bytes = items > 1 ? items * 4 : 0,
-                         .arguments = {image_copy, gradient_copy, splits > 1 ? parts : result}}};
+  candidate.launches = {
+      shifted_copy(image, images, 0, image_copy, traits),
+      shifted_copy(gradient, gradients, 1, gradient_copy, traits),
+      {.name = "conv_shifted_weights",
+       .source = vectors_text(p.dtype, width) +
+                 ShiftedWeightsKernel(p, conv, images, {rows, width, items, splits, each}).text(),
+       .groups = {ceil_div(tiles * splits, each), 1, 1},
+       .group_size = {items, 1, 1},
+       .local_bytes = items > 1 ? items * 4 : 0,
+       .arguments = {image_copy, gradient_copy, splits > 1 ? parts : result}}};
   if (splits > 1) candidate.launches.push_back(sum_launch(summed, splits, parts));
   return {candidate};
 }

@@ -50,21 +50,8 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
       .set("C", c);
   p.matrices = {.text = defines.text() + std::string(template_text("conv_taps")), .a_along_k = true};
 
-  Defines copy;
-  copy.set_dtype("DTYPE", p.dtype)
-      .set("INDEX", std::string_view("i32"))
-      .set("PADDED_H", rows)
-      .set("PADDED_W", columns)
-      .set("C", c)
-      .set("FIRST_H", -conv.padding.height)
-      .set("FIRST_W", -conv.padding.width);
-  set_image(image, copy);
-  const int64_t items = std::min(traits.grain->items, traits.max_group_size);
-  const GpuLaunch copying{.name = "conv_channels_last",
-                          .source = copy.text() + std::string(template_text("conv_channels_last")),
-                          .groups = {conv.x[0] * rows, 1, 1},
-                          .group_size = {items, 1, 1},
-                          .arguments = {{0}, {p.scratch_buffer}}};
+  const GpuLaunch copying = padded_copy(image, {rows, columns}, {-conv.padding.height, -conv.padding.width},
+                                        {0}, {p.scratch_buffer}, traits);
   std::vector<GpuCandidate> result;
   for (const GemmPoint& point : traits.grain->points->taps(p, conv, traits)) {
     if (!fits(p, point, traits)) continue;
