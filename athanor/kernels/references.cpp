@@ -27,6 +27,7 @@ std::vector<Reference> of_another_make(const std::vector<Candidate>& candidates,
   std::ranges::stable_partition(others, [](const Reference& one) {
     return one.candidate.kernel && one.candidate.kernel->generated() == nullptr;
   });
+  if (others.size() > most_references) others.erase(others.begin() + most_references, others.end());
   return others;
 }
 
@@ -56,7 +57,6 @@ std::vector<Reference> references(Device device, const KernelRequest& request,
   auto all = of_another_make(candidates, make);
   if (all.empty() && (request.has_epilogue() || request.prologue) && request.with.empty())
     all = between_loops(device, request, make);
-  all.resize(std::min(all.size(), most_references));
   return all;
 }
 

@@ -31,9 +31,11 @@ std::string GroupedFma::text() {
     code_.line(fmt::format("LOCAL __attribute__((aligned(64))) {} {}_tile[{}];", element_type(), name,
                            point_.k_step * pitch));
   code_.line(fmt::format("{} sums[{}][{}];", vector_type(), point_.rows, point_.vectors));
-  open_sums();
+  code_.open(fmt::format("UNROLL for (int r = 0; r < {}; ++r)", point_.rows));
+  code_.open(fmt::format("UNROLL for (int v = 0; v < {}; ++v)", point_.vectors));
   code_.line(fmt::format("sums[r][v] = ({})(0);", vector_type()));
-  close_sums();
+  code_.close();
+  code_.close();
   open_steps();
   stage_element(a_, a_pitch);
   stage_element(b_, b_pitch);
@@ -43,16 +45,6 @@ std::string GroupedFma::text() {
   store_sums();
   code_.close();
   return code_.text();
-}
-
-void GroupedFma::open_sums() {
-  code_.open(fmt::format("UNROLL for (int r = 0; r < {}; ++r)", point_.rows));
-  code_.open(fmt::format("UNROLL for (int v = 0; v < {}; ++v)", point_.vectors));
-}
-
-void GroupedFma::close_sums() {
-  code_.close();
-  code_.close();
 }
 
 void GroupedFma::stage_element(const Operand& operand, int64_t pitch) {

@@ -101,8 +101,6 @@ class GroupedFma : GroupedKernel {
   std::string vector_type() const;
   std::string first_row() const;
   std::string column() const;
-  void open_sums();
-  void close_sums();
   void stage_element(const Operand& operand, int64_t pitch);
   void multiply();
   void store_sums();
