@@ -17,12 +17,15 @@ namespace {
 
 constexpr size_t max_outputs = 12;  // buffers that an epilogue writes
 
-/// A loop that only stores the contraction's result.
+/// A loop that only stores the contraction's result, in the order of its memory.
 LoopProgram stored_as_it_is(const KernelRequest& request) {
   const OperandDesc& result = request.output();
-  LoopOperand operand{0, result.dtype, 0, contiguous_strides(result.shape)};
+  Ints space = result.shape.to_ints();
+  if (!result.dense() && result.channels_last())
+    std::rotate(space.begin() + 1, space.begin() + 2, space.end());
+  LoopOperand operand{0, result.dtype, 0, contiguous_strides(Shape(space))};
   LoopProgram program;
-  program.space = result.shape.to_ints();
+  program.space = std::move(space);
   program.reduced.assign(program.space.size(), false);
   program.operands = {operand, operand};
   program.operands[1].buffer = 1;

@@ -72,7 +72,7 @@ class Emitter {
     const auto look = [&](int id) {
       if (block_ == 0 && view(id).kind == View::Kind::memory && node(id).type.shape == group_.space &&
           node(view(id).base).type.shape == group_.space)
-        block_ = node(view(id).base).layout.block;
+        block_ = node(view(id).base).layout.together(group_.space[1]);
     };
     for (const auto* list : {&group_.body, &group_.reductions})
       for (int id : *list) {
@@ -103,7 +103,7 @@ class Emitter {
   Ints strides_over_space(int id, const View& v) const {
     const Layout layout = v.kind == View::Kind::memory ? node(v.base).layout : Layout{};
     if (layout.block != 0) {
-      if (layout.block != block_)
+      if (layout.together(group_.space[1]) != block_)
         throw Error(ErrorCode::internal, "two blocked layouts meet in one loop", to_string(node(id).where));
       const Shape& s = group_.space;
       return contiguous_strides(Shape{s[0], s[1] / block_, s[2], s[3], block_});
@@ -232,7 +232,7 @@ class Emitter {
   const Fusion& fusion_;
   const LoopGroup& group_;
   EmittedLoop result_;
-  int block_ = 0;
+  int64_t block_ = 0;
   bool epilogue_ = false;
   std::map<int, int> registers_;
   std::vector<bool> is_write_;

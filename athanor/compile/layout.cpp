@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "athanor/compile/graph.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/graph/op.h"
 
 namespace athanor {
@@ -32,6 +33,9 @@ class LayoutPass {
     return std::move(result_);
   }
 
+  /// Whether copies to and from channels last are at most a quarter of the kernels' results in that order.
+  bool is_worth_it() const { return copied_ <= channels_last_ / 4; }
+
  private:
   int renamed(int id) const { return renamed_[static_cast<size_t>(id)]; }
 
@@ -56,7 +60,7 @@ class LayoutPass {
     return result_.add(std::move(node));
   }
 
-  std::vector<Layout> of_kernel(GraphNode& node) const {
+  std::vector<Layout> of_kernel(GraphNode& node) {
     std::vector<TensorType> types;
     for (int input : node.inputs) types.push_back(result_[input].type);
     auto preferred = backend_of(node.type.device).preferred_layouts(*node.op, types, node.type, node.attrs);
@@ -64,6 +68,7 @@ class LayoutPass {
     if (preferred.empty()) return wanted;
     node.layout = preferred.back();
     preferred.pop_back();
+    if (node.layout.is_channels_last()) channels_last_ += node.type.shape.size();
     for (size_t i = 0; i < wanted.size() && i < preferred.size(); ++i) wanted[i] = preferred[i];
     return wanted;
   }
@@ -81,8 +86,12 @@ class LayoutPass {
     if (now == wanted) return id;
     const auto key = std::pair(id, wanted.block);
     if (auto found = reordered_.find(key); found != reordered_.end()) return found->second;
-    GraphNode node{.op = &reorder_op(),
-                   .attrs = {{"from_block", int64_t{now.block}}, {"to_block", int64_t{wanted.block}}},
+    // Loops have operands with channels first and last, so copying is a loop, which may join others.
+    static const Op& cast = find_primitive(Prim::cast);
+    const bool by_loop = now.is_channels_last() || wanted.is_channels_last();
+    const Attrs blocks{{"from_block", int64_t{now.block}}, {"to_block", int64_t{wanted.block}}};
+    GraphNode node{.op = by_loop ? &cast : &reorder_op(),
+                   .attrs = by_loop ? Attrs{{"dtype", result_[id].type.dtype}} : blocks,
                    .inputs = {id},
                    .type = result_[id].type,
                    .layout = wanted,
@@ -90,6 +99,7 @@ class LayoutPass {
                    .where = result_[id].where,
                    .part = result_[id].part,
                    .segment = result_[id].segment};
+    if (by_loop) copied_ += result_[id].type.shape.size();
     return reordered_[key] = result_.add(std::move(node));
   }
 
@@ -97,12 +107,17 @@ class LayoutPass {
   Graph result_;
   std::vector<int> renamed_;
   std::map<std::pair<int, int>, int> reordered_;
+  // Elements of copies to and from channels last, and of kernels' results in that layout.
+  int64_t copied_ = 0, channels_last_ = 0;
 };
 
 }  // namespace
 
 Graph choose_layouts(const Graph& graph, const CompileOptions& options) {
-  return options.enabled(Pass::layout) ? LayoutPass(graph).run() : graph;
+  if (!options.enabled(Pass::layout)) return graph;
+  LayoutPass pass(graph);
+  Graph made = pass.run();
+  return pass.is_worth_it() ? made : graph;
 }
 
 }  // namespace athanor

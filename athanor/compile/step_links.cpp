@@ -19,12 +19,14 @@ bool is_in_segment(const Plan& plan, const PlanStep& step) {
 }
 
 OperandDesc operand_of(const Plan& plan, const BufferRef& ref) {
-  const TensorType& type = plan.values[static_cast<size_t>(ref.value)].type;
-  return {type.dtype,
-          type.shape,
-          {},
-          contiguous_strides(type.shape),
-          std::gcd(ref.byte_offset, OperandDesc::whole_vectors)};
+  const PlanValue& value = plan.values[static_cast<size_t>(ref.value)];
+  const TensorType& type = value.type;
+  return {
+      type.dtype,
+      type.shape,
+      {},
+      value.layout.is_channels_last() ? channels_last_strides(type.shape) : contiguous_strides(type.shape),
+      std::gcd(ref.byte_offset, OperandDesc::whole_vectors)};
 }
 
 }  // namespace athanor

@@ -21,7 +21,8 @@ constexpr size_t most_absorbed_inputs = 14, most_absorbed_steps = 128;
 
 /// Whether a result belongs to a segment (nn::checkpoint) and is recomputed later, by a kernel of its own.
 bool is_in_segment(const Plan& plan, const PlanStep& step);
-/// A value as a row-major operand. A loop has its own strides, so the value's shape does not matter.
+/// A value as an operand that is not blocked. A loop has its own strides, so the value's shape does not
+/// matter.
 OperandDesc operand_of(const Plan& plan, const BufferRef& ref);
 
 /// Adds those of `more` that the list does not have.

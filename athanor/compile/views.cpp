@@ -290,6 +290,8 @@ OperandDesc operand_of(const Graph& graph, const std::vector<View>& views, int i
   const View& view = views[static_cast<size_t>(id)];
   const GraphNode& node = graph[id];
   const Layout layout = graph[view.base].layout;
+  if (layout.is_channels_last())
+    return {node.type.dtype, node.type.shape, {}, channels_last_strides(node.type.shape)};
   return {node.type.dtype, node.type.shape, layout,
           layout.block != 0 ? contiguous_strides(node.type.shape) : view.strides};
 }

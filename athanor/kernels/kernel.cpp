@@ -13,7 +13,13 @@
 namespace athanor {
 
 std::string to_string(Layout layout) {
+  if (layout.is_channels_last()) return "nhwc";
   return layout.block == 0 ? "row-major" : fmt::format("nChw{}c", layout.block);
+}
+
+Ints channels_last_strides(const Shape& shape) {
+  const int64_t row = shape[3] * shape[1];
+  return {shape[2] * row, 1, row, shape[1]};
 }
 
 int64_t OperandDesc::reach() const {

@@ -18,23 +18,30 @@ namespace athanor {
 /// How the elements of a dense tensor lie in memory.
 ///
 /// block 0: row-major. block b > 0, for [N, C, H, W] with C a multiple of b: [N, C/b, H, W, b]. oneDNN calls
-/// this nChw8c and nChw16c.
+/// this nChw8c and nChw16c. all_channels: [N, H, W, C], whatever C is.
 struct Layout {
   int block = 0;
+  static constexpr int all_channels = -1;
+  bool is_channels_last() const { return block == all_channels; }
+  /// How many of a tensor's channels lie together; 0: it is row-major.
+  int64_t together(int64_t channels) const { return is_channels_last() ? channels : block; }
   bool operator==(const Layout&) const = default;
 };
 
-/// "row-major", "nChw16c"
+/// "row-major", "nChw16c", "nhwc"
 std::string to_string(Layout layout);
+/// The strides of [N, C, H, W] with channels last in memory.
+Ints channels_last_strides(const Shape& shape);
 
 /// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows)
 /// with `strides` in elements. Blocked operands are always dense. Outputs have no gaps, except behind rows
-/// that Backend::row_alignment() spaces, and are row-major unless Backend::takes_strides().
+/// that Backend::row_alignment() spaces, and are row-major unless Backend::takes_strides() or
+/// Backend::preferred_layouts() says otherwise.
 struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;
-  Layout layout;
-  Ints strides;  // one per axis; for blocked operands those of the row-major order, which mean nothing
+  Layout layout;  // row-major or blocked; operands with channels last are row-major ones with such strides
+  Ints strides;   // one per axis; for blocked operands those of the row-major order, which mean nothing
   /// The alignment of the first element, in bytes. Memory begins at multiples of
   /// `whole_vectors`; a slice may begin elsewhere.
   int64_t alignment = whole_vectors;
@@ -45,6 +52,7 @@ struct OperandDesc {
   /// The elements of memory from the first one to the last, with its padding.
   int64_t reach() const;
   bool dense() const { return strides == contiguous_strides(shape); }
+  bool channels_last() const { return shape.rank() == 4 && strides == channels_last_strides(shape); }
   bool operator==(const OperandDesc&) const = default;
 };
 

@@ -56,7 +56,10 @@ inline std::vector<double> run_library(gpu::GpuDevice& device, const Candidate& 
   };
   if (candidate.scratch_bytes > 0) read_back(inputs.size() + 1, candidate.scratch_bytes);
   const auto memory = read_back(inputs.size(), host.bytes.size());
-  std::copy_n(memory.begin(), host.bytes.size(), host.bytes.begin());
+  const size_t size = size_of(output.dtype);
+  for (int64_t i = 0; i < output.shape.size(); ++i)
+    std::memcpy(host.bytes.data() + static_cast<size_t>(i) * size,
+                memory.data() + static_cast<size_t>(offset_of(output, i)) * size, size);
   return to_doubles(host);
 }
 

@@ -8,6 +8,7 @@
 
 #include "athanor/backends/cuda/libraries/cublaslt.h"
 #include "athanor/backends/cuda/libraries/cudnn.h"
+#include "athanor/backends/gpu/libraries/conv.h"
 #include "athanor/backends/hip/libraries/hipblaslt.h"
 #include "athanor/backends/hip/libraries/miopen.h"
 #include "athanor/backends/hip/libraries/rocblas.h"
@@ -145,6 +146,31 @@ class LibraryConvs : public ::testing::TestWithParam<std::string> {
     testing::check_library(device_, *library_, testing::request_of(op, attrs, inputs, shape), inputs, kernels,
                            testing::tolerance_of(inputs[0].desc.dtype));
   }
+  /// All three directions, with channels last in images and, as the library is asked, in weights.
+  void check_turned(const Shape& x, const Shape& w, const Conv2dOptions& options) {
+    const Attrs attrs = conv_attrs(options);
+    const Shape y = ConvProblem(x, w, attrs).y;
+    const auto last = [](const Shape& shape, unsigned seed) {
+      return view(DType::f16, shape, seed, channels_last_strides(shape));
+    };
+    Attrs images = attrs, weights = attrs;
+    images.set("input_shape", x.to_ints());
+    weights.set("weight_shape", w.to_ints());
+    for (const auto& [op, with, first, shape] : {std::tuple{"conv2d", attrs, x, y},
+                                                 {"conv2d_input_grad", images, y, x},
+                                                 {"conv2d_weight_grad", weights, x, w}}) {
+      const bool gradient = shape == w;
+      const TestOperand image = last(first, 1);
+      KernelRequest request =
+          testing::request_of(op, with, {image, gradient ? last(y, 2) : view(DType::f16, w, 2)}, shape);
+      if (!gradient) request.outputs[0].strides = channels_last_strides(shape);
+      const auto turned = gpu::turned_weights(request);
+      ASSERT_TRUE(turned.has_value());
+      EXPECT_FALSE(gpu::turned_weights(turned->asked).has_value());
+      testing::check_library(device_, *library_, turned->asked, {image, last(gradient ? y : w, 2)}, 2,
+                             testing::tolerance_of(DType::f16));
+    }
+  }
   gpu::GpuDevice& device_ = make_device(GpuTarget::cuda, 12, "sm_86");
   std::unique_ptr<gpu::KernelLibrary> library_ = conv_library(GetParam());
 };
@@ -169,6 +195,12 @@ TEST_P(LibraryConvs, AreComputedInEachDType) {
 TEST_P(LibraryConvs, ReadImagesWithChannelsLastAndPartsOfOthers) {
   check({{2, 3, 5, 4}, {4, 3, 3, 3}, {.padding = 1}, {60, 1, 12, 3}, {80, 1, 16, 4}});
   check({{2, 3, 5, 4}, {4, 3, 3, 3}, {.padding = 1}, {200, 40, 8, 2}});
+}
+
+TEST_P(LibraryConvs, TakeWeightsInTheOrderOfImages) {
+  check_turned({2, 3, 5, 4}, {4, 3, 3, 2}, {.padding = 1});
+  check_turned({2, 3, 1, 6}, {4, 3, 1, 3}, {});
+  check_turned({2, 3, 6, 1}, {4, 3, 3, 1}, {});
 }
 
 TEST_P(LibraryConvs, LeaveWhatTheyDoNotCompute) {
@@ -396,6 +428,23 @@ TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
   auto problems = problems_with_epilogues(DType::f32);
   problems.emplace_back(testing::request_of("batch_matmul", {}, matrices, {2, 5, 3}), matrices);
   problems.emplace_back(testing::request_of("conv2d", conv_attrs({}), images, {2, 4, 3, 2}), images);
+  // With channels last, a loop turns the weights.
+  const auto last = [](const Shape& shape, unsigned seed) {
+    return view(DType::f32, shape, seed, channels_last_strides(shape));
+  };
+  const Shape x{2, 3, 5, 4}, w{4, 3, 3, 3}, y{2, 4, 3, 2};
+  Attrs of_images = conv_attrs({}), of_weights = of_images;
+  of_images.set("input_shape", x.to_ints());
+  of_weights.set("weight_shape", w.to_ints());
+  for (const auto& [op, attrs, inputs, shape] :
+       {std::tuple{"conv2d", conv_attrs({}), std::vector{last(x, 1), images[1]}, y},
+        {"conv2d_input_grad", of_images, {last(y, 1), images[1]}, x},
+        {"conv2d_weight_grad", of_weights, {last(x, 1), last(y, 2)}, w}}) {
+    KernelRequest request = testing::request_of(op, attrs, inputs, shape);
+    if (shape != w) request.outputs[0].strides = channels_last_strides(shape);
+    ASSERT_TRUE(gpu::turned_weights(request).has_value());
+    problems.emplace_back(request, inputs);
+  }
   for (const DeviceInfo& info : testing::gpu_devices())
     for (const auto& [request, inputs] : problems) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
@@ -404,6 +453,7 @@ TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
       std::vector<testing::Run> runs;
       for (const Candidate& candidate : candidates) {
         EXPECT_EQ(candidate.name.ends_with(", then a loop"), request.has_epilogue()) << candidate.name;
+        EXPECT_EQ(candidate.name.ends_with("weights turned"), gpu::turned_weights(request).has_value());
         runs.push_back({candidate.name, testing::run_library(device, candidate, inputs, request.output())});
       }
       testing::expect_all_near(runs, testing::reference_of(request, inputs), 2e-6, request.key());

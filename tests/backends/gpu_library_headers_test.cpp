@@ -94,6 +94,7 @@ TEST(LibraryHeaders, CudnnHasTheseNumbers) {
   SAME(cuda::cudnn_f16, CUDNN_DATA_HALF);
   SAME(cuda::cudnn_bf16, CUDNN_DATA_BFLOAT16);
   SAME(cuda::cudnn_channels_first, CUDNN_TENSOR_NCHW);
+  SAME(cuda::cudnn_channels_last, CUDNN_TENSOR_NHWC);
   SAME(cuda::cudnn_cross_correlation, CUDNN_CROSS_CORRELATION);
   SAME(cuda::cudnn_default_math, CUDNN_DEFAULT_MATH);
   SAME(cuda::cudnn_matrix_units, CUDNN_TENSOR_OP_MATH);

@@ -2,7 +2,11 @@
 // multiples of tiles, vectors and runs of pixels.
 #include <set>
 
+#include "athanor/compile/options.h"
+#include "athanor/kernels/trial.h"
 #include "athanor/ops/conv_problem.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/evaluate.h"
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -14,14 +18,47 @@ struct TiledCase {
   int groups = 1;  // the device's number of compute units for this test; if it is large, K is split
 };
 
+/// The same request for a result with channels last in memory.
+KernelRequest with_channels_last(KernelRequest request) {
+  const Shape& shape = request.output().shape;
+  const Ints rows = contiguous_strides(shape);
+  request.outputs[0].strides = channels_last_strides(shape);
+  for (LoopOperand& operand : request.epilogue.operands)
+    if (operand.buffer == 0 || operand.buffer + 1 == request.epilogue.buffers) {
+      EXPECT_EQ(operand.strides, rows);
+      operand.strides = request.outputs[0].strides;
+    }
+  return request;
+}
+
+// Kernels on devices are compared with the host's, which have their channels first.
+TEST(HostResult, MayHaveChannelsLast) {
+  const TiledCase c{{2, 12, 5, 6}, {10, 12, 3, 3}, {.padding = 1}};
+  const Shape y{2, 10, 5, 6};
+  for (const bool finishes : {false, true}) {
+    std::vector<TestOperand> inputs = {view(DType::f32, c.x, 1), view(DType::f32, c.w, 2)};
+    if (finishes) inputs.push_back(view(DType::f32, {c.w[0]}, 3));
+    const Epilogue epilogue = finishes ? Epilogue{.bias = true, .activation = "relu"} : Epilogue{};
+    const KernelRequest first = request_of(find_op("conv2d"), conv_attrs(c.options), inputs, DType::f32, y,
+                                           {}, epilogue),
+                        last = with_channels_last(first);
+    const std::vector<double> want = to_doubles(host_result(first).at(0)),
+                              got = to_doubles(host_result(last).at(0));
+    ASSERT_EQ(want.size(), got.size());
+    for (int64_t i = 0; i < y.size(); ++i)
+      ASSERT_EQ(want[static_cast<size_t>(i)], got[static_cast<size_t>(offset_of(last.output(), i))]) << i;
+  }
+}
+
 /// Runs the tiled candidates. `k`: the largest number of products that are added up for one result.
 /// `names` gets the first words of their names.
 void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
-                 const Shape& shape, const Epilogue& epilogue, int64_t k, int groups,
+                 const Shape& shape, const Epilogue& epilogue, int64_t k, int groups, bool last,
                  std::set<std::string>& names) {
   const DType dtype = inputs[0].desc.dtype;
-  const KernelRequest request = request_of(find_op(op), attrs, inputs, dtype, shape, {}, epilogue);
+  KernelRequest request = request_of(find_op(op), attrs, inputs, dtype, shape, {}, epilogue);
   const std::vector<double> want = reference_of(request, inputs);
+  if (last && op != "conv2d_weight_grad") request = with_channels_last(std::move(request));
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     GpuTraits traits = traits_of(device);
@@ -41,25 +78,34 @@ void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Te
   }
 }
 
-std::set<std::string> check_directions(DType dtype, const TiledCase& c) {
+/// `last`: images have their channels last in memory.
+std::set<std::string> check_directions(DType dtype, const TiledCase& c, bool last) {
   std::set<std::string> names;
+  const auto images_of = [&](const Shape& shape, unsigned seed) {
+    return view(dtype, shape, seed, last ? channels_last_strides(shape) : Ints());
+  };
   Attrs attrs = conv_attrs(c.options);
   const Shape y = ConvProblem(c.x, c.w, attrs).y;
   const int64_t taps = c.w[2] * c.w[3];
-  check_tiled("conv2d", attrs, {view(dtype, c.x, 1), view(dtype, c.w, 2), view(dtype, {c.w[0]}, 3)}, y,
-              {.bias = true, .activation = "relu"}, c.w[1] * taps, c.groups, names);
+  check_tiled("conv2d", attrs, {images_of(c.x, 1), view(dtype, c.w, 2), view(dtype, {c.w[0]}, 3)}, y,
+              {.bias = true, .activation = "relu"}, c.w[1] * taps, c.groups, last, names);
   Attrs images = attrs, weights = attrs;
   images.set("input_shape", c.x.to_ints());
   // With fewer than 8 results per pixel, other templates are used.
   if (c.w[1] >= 8)
     check_tiled("conv2d_input_grad", images,
-                {view(dtype, y, 1), view(dtype, c.w, 2), view(dtype, {c.x[1]}, 3), view(DType::f32, {1}, 4),
+                {images_of(y, 1), view(dtype, c.w, 2), view(dtype, {c.x[1]}, 3), view(DType::f32, {1}, 4),
                  view(dtype, c.x, 5)},
-                c.x, {.chain = true}, c.w[0] * taps, c.groups, names);
+                c.x, {.chain = true}, c.w[0] * taps, c.groups, last, names);
   weights.set("weight_shape", c.w.to_ints());
-  check_tiled("conv2d_weight_grad", weights, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, {},
-              y[0] * y[2] * y[3], c.groups, names);
+  check_tiled("conv2d_weight_grad", weights, {images_of(c.x, 1), images_of(y, 2)}, c.w, {},
+              y[0] * y[2] * y[3], c.groups, last, names);
   return names;
+}
+
+std::set<std::string> check_directions(DType dtype, const TiledCase& c) {
+  if (size_of(dtype) == 2) check_directions(dtype, c, true);
+  return check_directions(dtype, c, false);
 }
 
 class GpuConvTiles : public ::testing::TestWithParam<DType> {
@@ -99,6 +145,8 @@ TEST_P(GpuConvTiles, OneChannel) {
 TEST_P(GpuConvTiles, PhasesWithoutTaps) {
   check_directions(GetParam(), {{2, 12, 7, 8}, {16, 12, 1, 1}, {.stride = 3, .padding = 1}});
   check_directions(GetParam(), {{1, 16, 9, 9}, {8, 16, 2, 1}, {.stride = 3}});
+  // The only phase has the last tap.
+  check_directions(GetParam(), {{40, 16, 1, 1}, {16, 16, 2, 2}, {.stride = 2, .padding = 1}});
 }
 
 TEST_P(GpuConvTiles, Groups) {
@@ -111,6 +159,10 @@ TEST_P(GpuConvTiles, OneByOne) {
   check_directions(GetParam(), {{3, 24, 7, 7}, {20, 24, 1, 1}});
   check_directions(GetParam(), {{3, 24, 2, 6}, {40, 24, 1, 1}});
   check_directions(GetParam(), {{2, 20, 9, 7}, {24, 20, 1, 1}, {.stride = 2}});
+  if (size_of(GetParam()) == 2) {
+    const TiledCase c{{2, 24, 9, 7}, {24, 24, 1, 1}, {.stride = 2}};
+    EXPECT_TRUE(check_directions(GetParam(), c, true).contains("implicit"));
+  }
   check_directions(GetParam(), {{40, 72, 1, 1}, {48, 72, 1, 1}});
 }
 
@@ -190,6 +242,57 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
       for (const GpuCandidate& one : gpu_candidates(request, traits_of(info.device)))
         EXPECT_EQ(one.name.find("tf32"), std::string::npos) << one.name;
   }
+}
+
+// Between convolutions by matrix units, images keep their channels last.
+TEST(ChannelsLast, ATrainedNetworkIsTheSameAsWithChannelsFirst) {
+  ATHANOR_NEEDS_GPU();
+  const Device device = gpu_devices().front().device;
+  DType dtype = DType::f32;
+  for (const MatrixUnit& unit : traits_of(device).matrix_units)
+    if (size_of(unit.input) == 2) dtype = unit.input;
+  if (dtype == DType::f32) GTEST_SKIP() << to_string(device) << " has no matrix units for two bytes";
+  manual_seed(5);
+  const auto parameter = [&](const Shape& shape) {
+    Tensor value = (normal(shape) * 0.2).to(device);
+    eval({value});
+    return value;
+  };
+  const Tensor x = parameter({2, 3, 12, 11});
+  const std::vector<Tensor> first = {parameter({16, 3, 3, 3}),  parameter({16}),
+                                     parameter({16}),           parameter({32, 16, 1, 1}),
+                                     parameter({32, 32, 3, 3}), parameter({5, 32})};
+  // Values that the test kept would be row-major.
+  const auto forward = [&](const std::vector<Tensor>& w) {
+    const auto in_half = [&](const Tensor& value) { return cast(value, dtype); };
+    Tensor h = relu(batch_norm(conv2d(in_half(x), in_half(w[0]), {}, {.padding = 1}), w[1], w[2]));
+    h = max_pool2d(in_half(h), 3, {.stride = 2, .padding = 1});
+    h = relu(conv2d(h, in_half(w[3]), {}, {.stride = 2}));
+    h = h + conv2d(h, in_half(w[4]), {}, {.padding = 1});
+    h = matmul(mean(cast(h, DType::f32), {2, 3}), transpose(w[5]));
+    return mean(h * h);
+  };
+  bool last = false;
+  const auto trained = [&] {
+    std::vector<Tensor> w;
+    for (const Tensor& value : first) w.push_back((value + 0.0).requires_grad());
+    const Tensor loss = forward(w);
+    loss.backward();
+    std::vector<Tensor> asked{loss};
+    for (const Tensor& value : w) asked.push_back(norm(value.grad()));
+    const auto plan = plan_for(asked);
+    last =
+        std::ranges::any_of(plan->values, [](const auto& value) { return value.layout.is_channels_last(); });
+    std::vector<double> numbers;
+    for (const Tensor& value : asked) numbers.push_back(value.item());
+    return numbers;
+  };
+  const std::vector<double> got = trained();
+  EXPECT_TRUE(last);
+  const ScopedDisable channels_first("layout");
+  const std::vector<double> want = trained();
+  EXPECT_FALSE(last);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 0.02 * std::abs(want[i])) << i;
 }
 
 }  // namespace

@@ -132,11 +132,12 @@ inline std::vector<GpuCandidate> reduced(std::vector<GpuCandidate> candidates) {
 /// because compilers for GPUs take minutes for kernels that suit a CPU.
 inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<TestOperand> inputs,
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
-                             std::string_view only = {}) {
+                             std::string_view only = {}, const Ints& output_strides = {}) {
   const auto value =  // indices may come first
       std::ranges::find_if(inputs, [](const TestOperand& input) { return is_float(input.desc.dtype); });
   const DType dtype = (value == inputs.end() ? inputs[0] : *value).desc.dtype;
-  const KernelRequest request = request_of(find_op(op), attrs, inputs, dtype, shape, {}, epilogue);
+  KernelRequest request = request_of(find_op(op), attrs, inputs, dtype, shape, {}, epilogue);
+  if (!output_strides.empty()) request.outputs[0].strides = output_strides;
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);

@@ -29,16 +29,19 @@ const std::vector<PoolCase> cases = {
     {{2, 3, 16, 16}, {3, 3}, {2, 2}, {1, 1}, false}, {{1, 2, 9, 11}, {3, 3}, {2, 2}, {1, 1}, false},
     {{2, 1, 11, 12}, {5, 2}, {2, 3}, {2, 0}},        {{1, 3, 6, 8}, {1, 3}, {2, 1}, {0, 1}}};
 
-void check(const PoolCase& c, DType dtype, const Ints& x_strides = {}, const Ints& y_strides = {}) {
+/// `last`: all images have their channels last in memory, whatever the strides.
+void check(const PoolCase& c, DType dtype, Ints x_strides = {}, Ints y_strides = {}, bool last = false) {
   const double tolerance = dtype == DType::f32 ? 2e-6 : tolerance_of(dtype);
   const Shape y = c.y();
-  check_candidates("max_pool2d", c.attrs(true), {view(dtype, c.x, 1, x_strides)}, y, tolerance);
-  check_candidates("avg_pool2d", c.attrs(false), {view(dtype, c.x, 1, x_strides)}, y, tolerance);
-  check_candidates("max_pool2d_grad", c.attrs(true),
-                   {view(dtype, c.x, 1, x_strides), view(dtype, y, 2, y_strides)}, c.x, tolerance);
+  if (last) x_strides = channels_last_strides(c.x), y_strides = channels_last_strides(y);
+  const Ints to_x = last ? x_strides : Ints(), to_y = last ? y_strides : Ints();
+  const TestOperand x = view(dtype, c.x, 1, x_strides), dy = view(dtype, y, 2, y_strides);
+  check_candidates("max_pool2d", c.attrs(true), {x}, y, tolerance, {}, {}, to_y);
+  check_candidates("avg_pool2d", c.attrs(false), {x}, y, tolerance, {}, {}, to_y);
+  check_candidates("max_pool2d_grad", c.attrs(true), {x, dy}, c.x, tolerance, {}, {}, to_x);
   Attrs average = c.attrs(false);
   average.set("input_shape", c.x.to_ints());
-  check_candidates("avg_pool2d_grad", average, {view(dtype, y, 2, y_strides)}, c.x, tolerance);
+  check_candidates("avg_pool2d_grad", average, {dy}, c.x, tolerance, {}, {}, to_x);
 }
 
 TEST(GpuPool, OddShapes) {
@@ -56,6 +59,11 @@ TEST(GpuPool, Strides) {
   ATHANOR_NEEDS_GPU();
   const PoolCase& c = cases[0];
   check(c, DType::f32, {2, 4 * 48, -4, 4 * 8}, {0, 12, 1, 4});
+}
+
+TEST(GpuPool, ChannelsLast) {
+  ATHANOR_NEEDS_GPU();
+  for (const PoolCase& c : {cases[0], cases[2], cases[6], cases[8]}) check(c, DType::f16, {}, {}, true);
 }
 
 TEST(GpuPool, TheFirstOfEqualsTakesTheGradient) {

@@ -26,10 +26,6 @@ class GpuBackend final : public KernelLanguageBackend {
                   const Attrs& attrs) override;
   std::vector<std::string> libraries(int device) override;
   std::vector<LeftOut> left_out(int device, const KernelRequest& request) override;
-  std::vector<Layout> preferred_layouts(const Op&, std::span<const TensorType>, const TensorType&,
-                                        const Attrs&) override {
-    return {};
-  }
   Candidate loop_kernel(int device, const LoopProgram& program) override;
   void unload_unused_kernels(int device) override;
   Queue& queue(int device) override;

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "athanor/backends/gpu/device.h"
 #include "athanor/backends/gpu/kernel.h"
+#include "athanor/backends/gpu/libraries/conv.h"
 #include "athanor/base/error.h"
 #include "athanor/base/startup_registry.h"
 #include "athanor/base/text.h"
@@ -136,13 +138,21 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
               std::erase_if(kernels, [](const LibraryKernel& one) { return !one.problem.empty(); });
               return kernels;
             };
+            const auto made = [&](const KernelRequest& asked) {
+              const auto turned = turned_weights(asked);
+              std::vector<Candidate> candidates;
+              for (LibraryKernel& kernel : usable(turned ? turned->asked : asked))
+                candidates.push_back(turned ? with_turned_weights(named(kernel), loop(turned->copy), *turned)
+                                            : named(kernel));
+              return candidates;
+            };
             const size_t before = all.size() + left_out.size();
-            auto kernels = usable(request);
-            for (LibraryKernel& kernel : kernels) all.push_back(named(kernel));
+            auto kernels = made(request);
+            std::ranges::move(kernels, std::back_inserter(all));
             // Perhaps it does not know the epilogue.
             if (kernels.empty() && request.has_epilogue())
-              for (LibraryKernel& kernel : usable(without_epilogue(request)))
-                all.push_back(finish_by_loop(named(kernel), loop(request.epilogue), request));
+              for (Candidate& plain : made(without_epilogue(request)))
+                all.push_back(finish_by_loop(std::move(plain), loop(request.epilogue), request));
             if (all.size() + left_out.size() == before)
               left_out.push_back({entry.name, "has no kernel for this problem"});
           },

@@ -125,4 +125,11 @@ bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const Tens
   return found != nullptr && (found->serves == nullptr || found->serves(inputs, output, attrs, traits));
 }
 
+std::vector<Layout> gpu_layouts(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                                const Attrs& attrs, const GpuTraits& traits) {
+  const gpu::Template* found = template_of(op);
+  if (found == nullptr || found->layouts == nullptr) return {};
+  return found->layouts(inputs, output, attrs, traits);
+}
+
 }  // namespace athanor

@@ -33,6 +33,10 @@ class KernelLanguageBackend : public Backend {
  public:
   virtual GpuAccess access(int device) = 0;
   bool takes_strides(const Op& op) const override { return gpu_takes_strides(op); }
+  std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
+                                        const TensorType& output, const Attrs& attrs) override {
+    return gpu_layouts(op, inputs, output, attrs, access(output.device.index).traits);
+  }
   int64_t row_alignment(int device) override { return access(device).traits.grain->row_alignment; }
   bool has_cheap_functions(int device) override { return access(device).traits.grain->cheap_functions; }
   bool computes_together(int device, const KernelRequest& request) override {

@@ -94,6 +94,9 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
 /// Whether gpu_candidates returns any.
 bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                     const Attrs& attrs, const GpuTraits& traits);
+/// See Backend::preferred_layouts().
+std::vector<Layout> gpu_layouts(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                                const Attrs& attrs, const GpuTraits& traits);
 /// Whether gpu_candidates has kernels that do what the request's epilogue says; further results only if the
 /// best guess computes them all at once.
 bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits);

@@ -66,10 +66,6 @@ class OfflineBackend final : public KernelLanguageBackend {
                   const Attrs& attrs) override {
     return gpu_has_kernel(op, inputs, output, attrs, traits());
   }
-  std::vector<Layout> preferred_layouts(const Op&, std::span<const TensorType>, const TensorType&,
-                                        const Attrs&) override {
-    return {};
-  }
   Candidate loop_kernel(int, const LoopProgram& program) override {
     return made(gpu_loop_candidates(program, traits()).front());
   }

@@ -19,6 +19,9 @@ struct Template {
                  const GpuTraits& traits) = nullptr;
   /// Whether it computes a request of several ops; nullptr: never.
   bool (*together)(const KernelRequest& request, const GpuTraits& traits) = nullptr;
+  /// In which layouts its kernels are fastest: see Backend::preferred_layouts(); nullptr: row-major.
+  std::vector<Layout> (*layouts)(std::span<const TensorType> inputs, const TensorType& output,
+                                 const Attrs& attrs, const GpuTraits& traits) = nullptr;
   bool tf32 = false;       // it has candidates for requests whose factors may be rounded to tf32
   bool finishes = false;   // its kernels take any epilogue
   bool prologues = false;  // some of them take a prologue
@@ -36,6 +39,9 @@ inline bool serves_floats(std::span<const TensorType>, const TensorType& output,
                           const GpuTraits&) {
   return is_float(output.dtype) && size_of(output.dtype) > 1;
 }
+
+/// The layout of images [N, C, H, W] for which kernels of convolutions are fastest.
+Layout layout_of_images(const TensorType& images, const GpuTraits& traits);
 
 /// The bytes of local memory that an array takes: compilers begin each at a multiple of 16 bytes.
 constexpr int64_t local_array(int64_t bytes) { return (bytes + 15) / 16 * 16; }

@@ -18,9 +18,17 @@ struct Tensor {
     int64_t stride = 1;
     for (int i = 4; i-- > 0; stride *= extents[i]) strides[i] = stride;
   }
+  void make_channels_last() {
+    strides = {extents[1] * extents[2] * extents[3], 1, extents[1] * extents[3], extents[1]};
+  }
   bool dense() const {
     Tensor other = *this;
     other.make_dense();
+    return other.strides == strides;
+  }
+  bool channels_last() const {
+    Tensor other = *this;
+    other.make_channels_last();
     return other.strides == strides;
   }
   size_t bytes() const {

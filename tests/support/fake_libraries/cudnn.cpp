@@ -28,7 +28,8 @@ int type_of(int type) {
 /// 0, or the error code if this is not a convolution that it supports.
 int look(const fake::Tensor& x, const fake::Tensor& w, const fake::Tensor& y, const fake::Convolution& conv) {
   if (!conv.fits(x, w, y)) return fake::refuse("tensors do not fit", bad);
-  if (!w.dense()) return fake::refuse("weights are not dense", bad);
+  const bool last = w.channels_last() && x.channels_last() && y.channels_last();
+  if (!w.dense() && !last) return fake::refuse("weights are not in the images' order", bad);
   const bool f64 = x.type == fake::r_64f;
   if (conv.compute != (f64 ? 1 : 0)) return fake::refuse("a compute type", bad);
   const bool narrow = fake::size_of_type(x.type) == 2;
@@ -101,10 +102,10 @@ int cudnnDestroyTensorDescriptor(void* made) { return delete static_cast<fake::T
 int cudnnCreateFilterDescriptor(void** made) { return *made = new fake::Tensor, 0; }
 int cudnnSetFilterNdDescriptor(void* made, int type, int format, int count, const int* extents) {
   auto& tensor = *static_cast<fake::Tensor*>(made);
-  if (count != 4 || format != 0) return fake::refuse("weights", bad);
+  if (count != 4 || (format != 0 && format != 1)) return fake::refuse("weights", bad);
   tensor.type = type_of(type);
   std::copy_n(extents, 4, tensor.extents.begin());
-  tensor.make_dense();
+  format == 0 ? tensor.make_dense() : tensor.make_channels_last();
   return tensor.is_right() ? 0 : fake::refuse("weights", bad);
 }
 int cudnnDestroyFilterDescriptor(void* made) { return delete static_cast<fake::Tensor*>(made), 0; }

@@ -142,7 +142,8 @@ class Convolution {
     void* made = nullptr;
     check_cudnn(api_.create_filter(&made), "describe weights");
     Description description(made, api_.destroy_filter);
-    check_cudnn(api_.set_filter(made, type_, cudnn_channels_first, 4, w.extents.data()), "describe weights");
+    const int format = conv_.channels_last ? cudnn_channels_last : cudnn_channels_first;
+    check_cudnn(api_.set_filter(made, type_, format, 4, w.extents.data()), "describe weights");
     return description;
   }
 

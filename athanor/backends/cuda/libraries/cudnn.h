@@ -17,6 +17,7 @@ enum CudnnNumber : int {
   cudnn_f16 = 2,
   cudnn_bf16 = 9,
   cudnn_channels_first = 0,
+  cudnn_channels_last = 1,
   cudnn_cross_correlation = 1,
   cudnn_default_math = 0,  // tf32 for f32
   cudnn_matrix_units = 1,

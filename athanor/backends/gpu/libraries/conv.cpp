@@ -1,7 +1,9 @@
 #include "athanor/backends/gpu/libraries/conv.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "athanor/backends/gpu/library.h"
 #include "athanor/ops/conv_kind.h"
 
 namespace athanor::gpu {
@@ -26,7 +28,88 @@ std::array<int, 2> pair_of(const KernelRequest& request, const char* name) {
   return {static_cast<int>(values[0]), static_cast<int>(values[1])};
 }
 
+/// Whether both images have their channels last.
+bool has_channels_last(const KernelRequest& request) {
+  const bool gradient = conv_kind(*request.op) == ConvKind::weight_grad;
+  const OperandDesc& other = gradient ? request.inputs[1] : request.output();
+  return request.inputs[0].channels_last() && other.channels_last();
+}
+
+/// Runs a library's kernel with its weights in scratch memory, after or before they are copied.
+class WithTurnedWeights final : public Kernel {
+ public:
+  WithTurnedWeights(Candidate library, Candidate copy, const TurnedWeights& turned, size_t weight_bytes)
+      : library_(std::move(library)),
+        copy_(std::move(copy)),
+        weights_(turned.weights),
+        scratch_(static_cast<size_t>(turned.asked.scratch_buffer())),
+        weight_bytes_(static_cast<int64_t>(weight_bytes)) {}
+
+  void prepare() const override {
+    library_.kernel->prepare();
+    copy_.kernel->prepare();
+  }
+
+  void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const override {
+    const Binding turned = buffers[scratch_];
+    const Binding rest{turned.storage, turned.offset + weight_bytes_};
+    std::vector<Binding> own(buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(scratch_));
+    const Binding weights = std::exchange(own[weights_], turned);
+    if (library_.scratch_bytes > 0) own.push_back(rest);
+    const bool gradient = weights_ + 1 == scratch_;
+    std::vector<Binding> copied{weights, turned};
+    if (gradient) std::swap(copied[0], copied[1]);
+    if (copy_.scratch_bytes > 0) copied.push_back(rest);
+    if (!gradient) copy_.kernel->enqueue(queue, copied, site);
+    library_.kernel->enqueue(queue, own, site);
+    if (gradient) copy_.kernel->enqueue(queue, copied, site);
+  }
+
+ private:
+  Candidate library_, copy_;
+  size_t weights_, scratch_;
+  int64_t weight_bytes_;
+};
+
 }  // namespace
+
+std::optional<TurnedWeights> turned_weights(const KernelRequest& request) {
+  if (std::ranges::find(conv_ops(), request.op->name) == conv_ops().end() || request.has_epilogue() ||
+      request.output().shape.rank() != 4 || !has_channels_last(request))
+    return {};
+  const bool gradient = conv_kind(*request.op) == ConvKind::weight_grad;
+  TurnedWeights turned{request, {}, gradient ? size_t{2} : size_t{1}};
+  OperandDesc& weights = gradient ? turned.asked.outputs[0] : turned.asked.inputs[1];
+  if (!weights.dense() || weights.shape[2] * weights.shape[3] == 1) return {};
+  LoopOperand from{0, weights.dtype, 0, weights.strides}, to = from;
+  weights.strides = to.strides = channels_last_strides(weights.shape);
+  to.buffer = 1;
+  if (gradient) std::swap(from.strides, to.strides);
+  turned.copy.space = weights.shape.to_ints();
+  turned.copy.reduced.assign(4, false);
+  turned.copy.operands = {from, to};
+  LoopStep load;
+  load.kind = LoopStep::Kind::load;
+  load.type = computed_in(weights.dtype);
+  load.operand = 0;
+  turned.copy.body = {load};
+  turned.copy.stores = {{0, 1}};
+  turned.copy.buffers = 2;
+  return turned;
+}
+
+Candidate with_turned_weights(Candidate library, Candidate copy, const TurnedWeights& turned) {
+  const OperandDesc& weights =
+      turned.weights == 2 ? turned.asked.output() : turned.asked.inputs[turned.weights];
+  const size_t bytes = static_cast<size_t>(weights.shape.size()) * size_of(weights.dtype);
+  const size_t whole = (bytes + scratch_alignment - 1) / scratch_alignment * scratch_alignment;
+  const size_t scratch = whole + std::max(library.scratch_bytes, copy.scratch_bytes);
+  std::string name = library.name + ", weights turned";
+  const bool fewer_products = library.fewer_products;
+  return {std::move(name), scratch,
+          std::make_shared<WithTurnedWeights>(std::move(library), std::move(copy), turned, whole),
+          fewer_products};
+}
 
 std::optional<LibraryConv> library_conv(const KernelRequest& request) {
   const DType dtype = request.output().dtype;
@@ -52,7 +135,14 @@ std::optional<LibraryConv> library_conv(const KernelRequest& request) {
       weights = &request.output();
       break;
   }
-  if (!weights->dense()) return {};
+  const bool one_tap = weights->shape[2] * weights->shape[3] == 1;  // the same memory in either order
+  conv.channels_last = (one_tap || weights->channels_last()) && has_channels_last(request);
+  if (!weights->dense() && !conv.channels_last) return {};
+  if (conv.channels_last)  // of extents of 1, too: libraries read the order from them
+    for (LibraryConv::Tensor* one : {&conv.x, &conv.w, &conv.y}) {
+      const auto& [n, c, h, w] = one->extents;
+      one->strides = {h * w * c, 1, w * c, c};
+    }
   conv.padding = pair_of(request, "padding");
   conv.stride = pair_of(request, "stride");
   conv.dilation = pair_of(request, "dilation");

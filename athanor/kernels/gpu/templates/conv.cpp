@@ -111,6 +111,9 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
                         std::back_inserter(candidate.launches));
   if (request.compute == ComputeType::tf32 || has_further_results(request)) {
     result = std::move(tiled);
+  } else if (!request.output().dense()) {
+    // Channels are last only where tiles are faster than what is below.
+    add_tiled(result, std::move(tiled), tiles_lead(p.dtype, traits));
   } else {
     add_tiled(result, std::move(tiled), tiles_lead(p.dtype, traits));
     for (const int64_t outputs : {4, 2}) {
@@ -139,7 +142,7 @@ ConvData::ConvData(const KernelRequest& request, const ConvProblem& problem, boo
       image(request.inputs[0]),
       weight(request.inputs[1]),
       out(request.output().shape),
-      result(out[2], out[3]),
+      strides(request.output().strides),
       channels_in((gradient ? conv.y[1] : conv.x[1]) / conv.groups),
       channels_out((gradient ? conv.x[1] : conv.y[1]) / conv.groups),
       taps(conv.w[2], conv.w[3]),
@@ -172,7 +175,7 @@ struct PhaseAxis {
 
 ResultEpilogue ConvData::epilogue(const KernelRequest& request) const {
   ResultEpilogue finish(request);
-  finish.axes = {{channels_out, 1, 0, int64_t{result.height} * result.width, channels_out * conv.groups}};
+  finish.axes = {{channels_out, 1, 0, strides[1], channels_out * conv.groups}};
   return finish;
 }
 
@@ -214,6 +217,7 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
   const GemmProblem gathered = weight_problem(request, conv);
   auto result = candidates({gathered}, traits);
   add_tiled(result, tile_candidates(request, conv, traits), tiles_lead(request.output().dtype, traits));
+  if (!request.inputs[0].dense() || !request.inputs[1].dense()) return result;
   for (const int64_t outputs : {4, 2})
     if (auto winograd = winograd_taps_candidate(request, conv, outputs, traits)) {
       const bool first = outputs == 4 && winograd_is_likely_faster(conv.y[1], conv.x[1], conv.y,
@@ -226,17 +230,48 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
   return result;
 }
 
+Layout layout_of_images(const TensorType& images, const GpuTraits& traits) {
+  const auto chunk = static_cast<int64_t>(16 / size_of(images.dtype));
+  const int64_t elements = images.shape.size();
+  const bool has_tiles = elements > 0 && !is_large(elements);
+  const bool by_units = !traits.lane_units.empty() && size_of(images.dtype) == 2 &&
+                        std::ranges::count(traits.matrix_units, images.dtype, &MatrixUnit::input) > 0;
+  return {has_tiles && by_units && images.shape[1] % chunk == 0 ? Layout::all_channels : 0};
+}
+
 namespace {
 
-[[maybe_unused]] const bool conv2d_registered = register_template(
-    {.ops = {"conv2d"}, .candidates = conv2d, .serves = serves_floats, .tf32 = true, .finishes = true});
+/// Matrix units take vectors of channels. Weights, and images with few channels, stay row-major.
+std::vector<Layout> layouts(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
+                            const GpuTraits& traits) {
+  if (attrs.integer("groups") != 1) return {};
+  return {layout_of_images(inputs[0], traits), {}, layout_of_images(output, traits)};
+}
+
+std::vector<Layout> layouts_of_weight_grad(std::span<const TensorType> inputs, const TensorType&,
+                                           const Attrs& attrs, const GpuTraits& traits) {
+  if (attrs.integer("groups") != 1) return {};
+  return {layout_of_images(inputs[0], traits), layout_of_images(inputs[1], traits), {}};
+}
+
+[[maybe_unused]] const bool conv2d_registered = register_template({.ops = {"conv2d"},
+                                                                   .candidates = conv2d,
+                                                                   .serves = serves_floats,
+                                                                   .layouts = layouts,
+                                                                   .tf32 = true,
+                                                                   .finishes = true});
 [[maybe_unused]] const bool conv2d_input_grad_registered = register_template({.ops = {"conv2d_input_grad"},
                                                                               .candidates = conv2d_input_grad,
                                                                               .serves = serves_floats,
+                                                                              .layouts = layouts,
                                                                               .tf32 = true,
                                                                               .finishes = true});
-[[maybe_unused]] const bool conv2d_weight_grad_registered = register_template(
-    {.ops = {"conv2d_weight_grad"}, .candidates = conv2d_weight_grad, .serves = serves_floats, .tf32 = true});
+[[maybe_unused]] const bool conv2d_weight_grad_registered =
+    register_template({.ops = {"conv2d_weight_grad"},
+                       .candidates = conv2d_weight_grad,
+                       .serves = serves_floats,
+                       .layouts = layouts_of_weight_grad,
+                       .tf32 = true});
 
 }  // namespace
 

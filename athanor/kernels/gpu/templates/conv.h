@@ -16,7 +16,7 @@ struct ConvData {
   bool gradient;  // of the images
   const OperandDesc &image, &weight;
   Shape out;                          // [N, channels, rows, columns] that are computed
-  Pair result;                        // rows and columns of the whole result
+  Ints strides;                       // of the whole result
   int64_t channels_in, channels_out;  // of a group
   Pair taps;                          // of the kernel
   int64_t weight_m, weight_c;         // strides of the weights
@@ -31,6 +31,8 @@ struct ConvData {
   /// The same as parts without a divisor. Each part has every divisor-th row and column, with the taps that
   /// these use. A part without taps is 0.
   std::vector<ConvData> phases() const;
+  /// Where the first of these results lies, in elements.
+  int64_t first_result() const { return out_first.height * strides[2] + out_first.width * strides[3]; }
   /// The request's epilogue, for rows that are channels.
   ResultEpilogue epilogue(const KernelRequest& request) const;
 };
@@ -76,6 +78,8 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
 /// `parts` are the products of the phases.
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,
                                              const std::vector<GemmProblem>& parts, const GpuTraits& traits);
+/// Whether images have too many elements for tiles.
+inline bool is_large(int64_t elements) { return elements >= INT32_MAX / 4; }
 /// Candidates by matrix units, or FMA in their place, on devices whose kernels read memory by registers; else
 /// {}. Each phase has results and taps.
 std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const std::vector<ConvData>& phases,

@@ -16,10 +16,49 @@ int64_t padded_channels(int64_t channels, DType type) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(channels)));
 }
 
+bool ChannelsLast::has_vectors() const {
+  const auto chunk = static_cast<int64_t>(16 / size_of(type));
+  const Ints& strides = images.strides;
+  return groups == 1 && channels == images.shape[1] && channels % chunk == 0 && images.dtype == type &&
+         strides[1] == 1 && images.alignment % 16 == 0 && strides[0] % chunk == 0 &&
+         strides[2] % chunk == 0 && strides[3] % chunk == 0;
+}
+
+// An item copies 16 bytes of a pixel.
+GpuLaunch ChannelsLast::copy_vectors(GpuLaunch::Argument from, GpuLaunch::Argument to,
+                                     const GpuTraits& traits) const {
+  const auto size = static_cast<int64_t>(size_of(type)), of_pixel = channels * size / 16;
+  const int64_t vectors = elements() * size / 16, items = std::min<int64_t>(256, traits.max_group_size);
+  Code code;
+  open_kernel(code, "pad_images", {{"from", "const u8"}, {"to", "u8"}}, false);
+  code.line("const int vector = GLOBAL_ID(0);");
+  code.open(fmt::format("if (vector < {})", vectors));
+  code.line(fmt::format("const int pixel = vector / {}, row = pixel / {};", of_pixel, extent.width));
+  code.line(fmt::format("const int y = row % {} * {} + {}, x = pixel % {} * {} + {};", extent.height,
+                        step.height, low.height, extent.width, step.width, low.width));
+  code.line("u32x4 held = (u32x4)(0u);");
+  code.line(fmt::format(
+      "u32 at = (u32)(({}) * {});",
+      affine(0, {images.strides[0], images.strides[2], images.strides[3], 16 / size},
+             {fmt::format("(row / {})", extent.height), "y", "x", fmt::format("(vector % {})", of_pixel)}),
+      size));
+  code.line(fmt::format("if ((u32)y < {} && (u32)x < {}) READ_GLOBAL(4, held, 0, from, at);", images.shape[2],
+                        images.shape[3]));
+  code.line("WRITE_GLOBAL(4, to + (i64)vector * 16, held);");
+  code.close();
+  code.close();
+  return {.name = "pad_images",
+          .source = code.text(),
+          .groups = {ceil_div(vectors, items), 1, 1},
+          .group_size = {items, 1, 1},
+          .arguments = {from, to}};
+}
+
 // A block of pixels and channels goes through local memory: neighbouring items read neighbouring pixels and
 // write neighbouring channels.
 GpuLaunch ChannelsLast::launch(GpuLaunch::Argument from, GpuLaunch::Argument to,
                                const GpuTraits& traits) const {
+  if (has_vectors()) return copy_vectors(from, to, traits);
   const int64_t in_group = images.shape[1] / groups, pixels = extent.height * extent.width;
   const int64_t wide =
       std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(column()))), 4, 64);

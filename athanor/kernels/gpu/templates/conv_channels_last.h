@@ -19,6 +19,11 @@ struct ChannelsLast {
   int64_t image() const { return extent.height * row(); }
   int64_t elements() const { return images.shape[0] * image(); }
   GpuLaunch launch(GpuLaunch::Argument from, GpuLaunch::Argument to, const GpuTraits& traits) const;
+
+ private:
+  /// Whether the images have their channels last already, and vectors of 16 bytes can be copied.
+  bool has_vectors() const;
+  GpuLaunch copy_vectors(GpuLaunch::Argument from, GpuLaunch::Argument to, const GpuTraits& traits) const;
 };
 
 /// The channels of a group in a copy. They are padded so that a vector has channels of one tap or, with few

@@ -14,11 +14,10 @@ namespace {
 /// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: the distances, in the result, between the elements
 /// that are computed.
 void set_result(const ConvData& data, Defines& defines) {
-  const int64_t plane = data.result.height * data.result.width;
-  defines.set("OUT_IMAGE", data.out[1] * plane)
-      .set("OUT_CHANNEL", plane)
-      .set("OUT_ROW", data.out_step.height * data.result.width)
-      .set("OUT_COLUMN", data.out_step.width);
+  defines.set("OUT_IMAGE", data.strides[0])
+      .set("OUT_CHANNEL", data.strides[1])
+      .set("OUT_ROW", data.out_step.height * data.strides[2])
+      .set("OUT_COLUMN", data.out_step.width * data.strides[3]);
 }
 
 /// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
@@ -119,10 +118,11 @@ std::string weights_text(const GemmProblem& p, const ConvData& data) {
   return "#define A_BEGIN(m, k) (" + at + along + ")\n#define A_AT(m, k) LOAD(DTYPE, a, A_BEGIN(m, k))\n";
 }
 
-/// Whether the computed elements are whole images, and not every out_step-th pixel.
+/// Whether the computed elements are whole images, and not every out_step-th pixel, each plane in order.
 bool is_whole(const ConvData& data) {
-  const bool rows = data.out_step.height * data.result.width == data.out[3] && data.out_step.width == 1;
-  return rows && data.result.height * data.result.width == data.out[2] * data.out[3];
+  const bool rows =
+      data.out_step.height * data.strides[2] == data.out[3] && data.out_step.width * data.strides[3] == 1;
+  return rows && data.strides[1] == data.out[2] * data.out[3];
 }
 
 /// Results as [channels out, pixels].
@@ -213,7 +213,6 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
   p.m = data.channels_out;
   p.n = data.out[0] * plane;
   const Pair taps = data.taps;
-  const int64_t result_plane = data.result.height * data.result.width;
   const auto item = static_cast<int64_t>(size_of(p.dtype));
   p.k = data.channels_in * taps.height * taps.width;
   const bool one_tap = taps.height * taps.width == 1;
@@ -221,8 +220,7 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
   p.a = {1, data.weight.strides[0] * (conv.w[0] / conv.groups), data.weight_m, weight_k,
          data.weight_first * item};
   p.b = {0, data.image.strides[1] * data.channels_in, 0, 0};
-  p.c = {p.c.buffer, data.channels_out * result_plane, 0, 0,
-         (data.out_first.height * data.result.width + data.out_first.width) * item};
+  p.c = {p.c.buffer, data.channels_out * data.strides[1], 0, 0, data.first_result() * item};
   p.epilogue = data.epilogue(request);
   const bool together = (taps.width == 1 || data.weight_tap.width == 1) &&
                         (taps.height == 1 || data.weight_tap.height == taps.width) &&

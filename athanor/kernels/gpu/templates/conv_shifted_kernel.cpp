@@ -93,8 +93,8 @@ class ShiftedKernel {
 
   // Tiles that were moved inside store only their own part.
   void store() {
-    const int64_t plane = data_.result.height * data_.result.width;
-    const int64_t row = data_.out_step.height * data_.result.width, column = data_.out_step.width;
+    const int64_t plane = data_.strides[1];
+    const int64_t row = data_.out_step.height * data_.strides[2], column = data_.out_step.width;
     const int64_t first = p_.epilogue.first_place(p_.c.start / static_cast<int64_t>(size_of(p_.dtype)));
     const auto finished = [&](const std::string& place) {
       return fmt::format("FINISHED_AT(lanes[i], {}, row, 0)", plus(place, first));

@@ -34,8 +34,6 @@ bool has_tiles(DType type, const GpuTraits& traits) {
   return (type == DType::f32 || type == DType::f16 || type == DType::bf16) && !traits.lane_units.empty();
 }
 
-bool is_large(int64_t elements) { return elements >= INT32_MAX / 4; }
-
 TileProblem empty_product(const KernelRequest& request) {
   TileProblem p;
   p.input = p.output = request.output().dtype;
@@ -48,17 +46,15 @@ TileProblem empty_product(const KernelRequest& request) {
 /// The product with its result, but without the images and weights that it reads.
 TileProblem data_product(const KernelRequest& request, const ConvData& data) {
   TileProblem p = empty_product(request);
-  const int64_t plane = data.result.height * data.result.width;
   p.batch = data.conv.groups;
   p.m = data.channels_out;
   p.n = data.out[0] * data.out[2] * data.out[3];
-  p.c.memory.byte_offset = (data.out_first.height * data.result.width + data.out_first.width) *
-                           static_cast<int64_t>(size_of(p.output));
-  p.c.batch = data.channels_out * plane;
-  p.c.row = {p.m, plane};
-  p.c.column = TileAxis({{data.out[0], data.out[1] * plane},
-                         {data.out[2], data.out_step.height * data.result.width},
-                         {data.out[3], data.out_step.width}});
+  p.c.memory.byte_offset = data.first_result() * static_cast<int64_t>(size_of(p.output));
+  p.c.batch = data.channels_out * data.strides[1];
+  p.c.row = {p.m, data.strides[1]};
+  p.c.column = TileAxis({{data.out[0], data.strides[0]},
+                         {data.out[2], data.out_step.height * data.strides[2]},
+                         {data.out[3], data.out_step.width * data.strides[3]}});
   p.epilogue = data.epilogue(request);
   return p;
 }
@@ -67,21 +63,29 @@ int64_t group_of_weights(const ConvData& data) {
   return data.weight.strides[0] * (data.conv.w[0] / data.conv.groups);
 }
 
-/// 1 x 1 with stride 1: nothing is copied.
+/// 1 x 1, with stride 1 or with channels last: nothing is copied.
 std::optional<TiledConv> pointwise(const KernelRequest& request, const ConvData& data) {
   if (data.taps.height * data.taps.width != 1) return {};
-  for (const auto& [step, first, divisor] :
-       {std::array{data.step.height, data.first.height, data.divisor.height},
-        std::array{data.step.width, data.first.width, data.divisor.width}})
-    if (step != 1 || first != 0 || divisor != 1) return {};
-  if (data.out[2] > data.image.shape[2] || data.out[3] > data.image.shape[3]) return {};
+  const bool skips = data.image.strides[1] == 1;
+  for (const auto& [step, first, divisor, outputs, extent] :
+       {std::array{data.step.height, data.first.height, data.divisor.height, data.out[2],
+                   data.image.shape[2]},
+        std::array{data.step.width, data.first.width, data.divisor.width, data.out[3], data.image.shape[3]}})
+    if ((step != 1 && !skips) || first != 0 || divisor != 1 || (outputs - 1) * step >= extent) return {};
   TileProblem p = data_product(request, data);
   const Ints& from = data.image.strides;
   p.k = data.channels_in;
-  p.a = {{1, 0}, group_of_weights(data), {p.m, data.weight_m}, {p.k, data.weight_c}, data.weight.alignment};
+  const int64_t start = data.weight_first * static_cast<int64_t>(size_of(data.weight.dtype));
+  p.a = {{1, start},
+         group_of_weights(data),
+         {p.m, data.weight_m},
+         {p.k, data.weight_c},
+         std::gcd(start, data.weight.alignment)};
   p.b = {{0, 0},
          from[1] * p.k,
-         TileAxis({{data.out[0], from[0]}, {data.out[2], from[2]}, {data.out[3], from[3]}}),
+         TileAxis({{data.out[0], from[0]},
+                   {data.out[2], data.step.height * from[2]},
+                   {data.out[3], data.step.width * from[3]}}),
          {p.k, from[1]},
          data.image.alignment};
   return TiledConv{.name = "implicit ", .products = {std::move(p)}};
@@ -226,7 +230,7 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
   p.c.row = {p.m, channels * taps};
   // Vectors of the gradient's pixels must not have pixels of two images.
   const auto chunk = static_cast<int64_t>(16 / size_of(input));
-  const bool whole = conv.y[2] * conv.y[3] % chunk == 0;
+  const bool whole = conv.y[2] * conv.y[3] % chunk == 0 || dy[1] == 1;
   TiledConv made{.name = direct && whole ? "implicit " : "channels last, "};
   const int scratch = p.scratch_buffer;
   if (whole) {
@@ -248,11 +252,13 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
   }
   if (direct) {
     p.n = channels;
-    p.b = {{0, 0},
-           x[1] * channels,
-           {channels, x[1]},
-           TileAxis({{images, x[0]}, {conv.y[2], x[2]}, {conv.y[3], x[3]}}),
-           image.alignment};
+    p.b = {
+        {0, 0},
+        x[1] * channels,
+        {channels, x[1]},
+        TileAxis(
+            {{images, x[0]}, {conv.y[2], conv.stride.height * x[2]}, {conv.y[3], conv.stride.width * x[3]}}),
+        image.alignment};
     p.c.column = {channels, 1};
   } else {
     const Pair skip{conv.w[2] == 1 ? conv.stride.height : 1, conv.w[3] == 1 ? conv.stride.width : 1};
@@ -296,7 +302,8 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const Co
     return result;
   if (is_large(conv.x.size()) || is_large(conv.y.size())) return result;
   const auto all = [](Pair pair, int64_t number) { return pair.height == number && pair.width == number; };
-  const bool pointwise = conv.w[2] * conv.w[3] == 1 && all(conv.stride, 1) && all(conv.padding, 0);
+  const bool steps = all(conv.stride, 1) || request.inputs[0].strides[1] == 1;
+  const bool pointwise = conv.w[2] * conv.w[3] == 1 && steps && all(conv.padding, 0);
   constexpr size_t most = 3;
   if (pointwise) add(result, weight_products(request, conv, true, traits), traits, 2);
   add(result, weight_products(request, conv, false, traits), traits, most - result.size());

@@ -22,6 +22,7 @@ PoolProblem pool_problem(const KernelRequest& request, const OperandDesc& x, con
   p.kernel = request.attrs.ints("kernel");
   p.stride = request.attrs.ints("stride");
   p.padding = request.attrs.ints("padding");
+  p.channels_last = !request.output().dense();
   p.padded = p.padding[0] > 0 || p.padding[1] > 0;
   p.counts_padding = !p.padded || (!p.max && request.attrs.flag("count_include_pad"));
   return p;
@@ -54,7 +55,7 @@ void add(std::vector<GpuCandidate>& candidates, const PoolProblem& p, int64_t el
                      ceil_div(elements, run * runs), items, run * runs, arguments));
   };
   const int64_t least = traits.grain->pool_elements;
-  if (least > 1) candidate(row, ceil_div(least, row), 1);
+  if (least > 1 && !p.channels_last) candidate(row, ceil_div(least, row), 1);
   candidate(1, 1, group_items(traits));
 }
 
@@ -113,7 +114,8 @@ static std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuT
   p.x = request.inputs[0].strides;
   std::vector<GpuCandidate> candidates;
   const int64_t columns = request.output().shape[3];
-  if (p.tiles()) add_windows(candidates, p, elements / columns, columns, traits, {{0}, {1}});
+  if (p.tiles() && !p.channels_last)
+    add_windows(candidates, p, elements / columns, columns, traits, {{0}, {1}});
   add(candidates, p, elements, columns, traits, {{0}, {1}});
   return candidates;
 }
@@ -131,18 +133,28 @@ static std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const
     arguments.push_back({2});
   }
   std::vector<GpuCandidate> candidates;
-  if (p.tiles()) add_windows(candidates, p, dy.shape.size() / dy.shape[3], dy.shape[3], traits, arguments);
-  add_blocks(candidates, p, request, traits, arguments);
+  if (p.tiles() && !p.channels_last)
+    add_windows(candidates, p, dy.shape.size() / dy.shape[3], dy.shape[3], traits, arguments);
+  if (!p.channels_last) add_blocks(candidates, p, request, traits, arguments);
   add(candidates, p, elements, request.output().shape[3], traits, arguments);
   return candidates;
 }
 
 namespace {
 
-[[maybe_unused]] const bool pool2d_registered =
-    register_template({{"max_pool2d", "avg_pool2d"}, pool2d, serves_floats});
+/// As convolutions take them.
+std::vector<Layout> layouts(std::span<const TensorType> inputs, const TensorType& output, const Attrs&,
+                            const GpuTraits& traits) {
+  return std::vector<Layout>(inputs.size() + 1, layout_of_images(output, traits));
+}
+
+[[maybe_unused]] const bool pool2d_registered = register_template(
+    {.ops = {"max_pool2d", "avg_pool2d"}, .candidates = pool2d, .serves = serves_floats, .layouts = layouts});
 [[maybe_unused]] const bool pool2d_grad_registered =
-    register_template({{"max_pool2d_grad", "avg_pool2d_grad"}, pool2d_grad, serves_floats});
+    register_template({.ops = {"max_pool2d_grad", "avg_pool2d_grad"},
+                       .candidates = pool2d_grad,
+                       .serves = serves_floats,
+                       .layouts = layouts});
 
 }  // namespace
 

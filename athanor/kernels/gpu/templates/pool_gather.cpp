@@ -18,9 +18,7 @@ class PoolForward : PoolKernel {
     write_divisor();
     begin("pool_forward");
     begin_runs(p_.planes * p_.out[0] * p_.out[1], run_, runs_);
-    code_.line(fmt::format("const int row = (int)(first / {} % {}), first_column = (int)(first % {});",
-                           p_.out[1], p_.out[0], p_.out[1]));
-    code_.line(fmt::format("const i64 plane = first / {};", p_.out[0] * p_.out[1]));
+    name_place(p_.out, "row", "first_column");
     code_.line(fmt::format("const i64 start = {};", plane_start(p_.x)));
     code_.line(fmt::format("const int top = {};", top("row")));
     code_.line("// One tap after another, each with a loop over the run that a compiler can vectorise.");
@@ -74,9 +72,7 @@ class PoolGrad : PoolKernel {
       write_divisor();
     begin("pool_grad");
     begin_runs(p_.planes * p_.image[0] * p_.image[1], run_, runs_);
-    code_.line(fmt::format("const int h = (int)(first / {} % {}), first_w = (int)(first % {});", p_.image[1],
-                           p_.image[0], p_.image[1]));
-    code_.line(fmt::format("const i64 plane = first / {};", p_.image[0] * p_.image[1]));
+    name_place(p_.image, "h", "first_w");
     code_.line(fmt::format("const i64 dy_plane = {};", plane_start(p_.dy)));
     if (p_.max) code_.line(fmt::format("const i64 start = {};", plane_start(p_.x)));
     code_.open(fmt::format("for (int item = 0; item < {}; ++item)", run_));

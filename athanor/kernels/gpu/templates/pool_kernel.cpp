@@ -29,6 +29,16 @@ void PoolKernel::begin_runs(int64_t elements, int64_t run, int64_t runs) {
   code_.line(fmt::format("const i64 first = {};", times("run", run)));
 }
 
+void PoolKernel::name_place(const Ints& extents, const char* row, const char* column) {
+  const std::string pixel = p_.channels_last ? fmt::format("first / {}", p_.channels) : "first";
+  code_.line(fmt::format("const int {2} = (int)({0} / {1} % {3}), {4} = (int)({0} % {1});", pixel, extents[1],
+                         row, extents[0], column));
+  const int64_t pixels = extents[0] * extents[1];
+  code_.line(p_.channels_last ? fmt::format("const i64 plane = first / {0} * {1} + first % {1};",
+                                            pixels * p_.channels, p_.channels)
+                              : fmt::format("const i64 plane = first / {};", pixels));
+}
+
 /// It is a function even where it is a constant: LLVM then keeps fewer branches around divisions.
 void PoolKernel::write_divisor() {
   if (p_.max) return;

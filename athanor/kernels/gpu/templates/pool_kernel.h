@@ -14,7 +14,8 @@ struct PoolProblem {
   int64_t planes = 0, channels = 0;
   Ints image, out;  // height and width
   Ints kernel, stride, padding;
-  Ints x, dy;  // strides
+  Ints x, dy;                  // strides
+  bool channels_last = false;  // of the result; strides tell it of the others
   /// Whether every element of the image lies in exactly one window.
   bool tiles() const {
     return !padded && stride == kernel && out[0] * kernel[0] == image[0] && out[1] * kernel[1] == image[1];
@@ -48,6 +49,9 @@ class PoolKernel {
 
   void begin(const char* name);
   void begin_runs(int64_t elements, int64_t run, int64_t runs);
+  /// Names the place of element `first` of the result, which is [.., extents[0], extents[1]]: `plane`, `row`
+  /// and `column`.
+  void name_place(const Ints& extents, const char* row, const char* column);
   /// The function divisor(top, left) of the average over a window.
   void write_divisor();
   /// Loops over rows i and columns j of a window.
