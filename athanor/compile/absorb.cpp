@@ -9,6 +9,7 @@
 #include "athanor/compile/plan.h"
 #include "athanor/compile/step_links.h"
 #include "athanor/graph/op.h"
+#include "athanor/kernels/copying_loop.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/joined_walk.h"
 
@@ -23,20 +24,8 @@ LoopProgram stored_as_it_is(const KernelRequest& request) {
   Ints space = result.shape.to_ints();
   if (!result.dense() && result.channels_last())
     std::rotate(space.begin() + 1, space.begin() + 2, space.end());
-  LoopOperand operand{0, result.dtype, 0, contiguous_strides(Shape(space))};
-  LoopProgram program;
-  program.space = std::move(space);
-  program.reduced.assign(program.space.size(), false);
-  program.operands = {operand, operand};
-  program.operands[1].buffer = 1;
-  LoopStep load;
-  load.kind = LoopStep::Kind::load;
-  load.type = request.sum_type();
-  load.operand = 0;
-  program.body = {load};
-  program.stores = {{0, 1}};
-  program.buffers = 2;
-  return program;
+  const Ints strides = contiguous_strides(Shape(space));
+  return copying_loop(result.dtype, std::move(space), strides, strides);
 }
 
 /// Whether small differences in buffer 0 make only small differences in the results.

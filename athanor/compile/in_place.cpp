@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "athanor/kernels/copying_loop.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor {
@@ -183,20 +184,7 @@ class OutputPairing {
 };
 
 LoopProgram copy_of(const TensorType& type) {
-  const LoopOperand operand{0, type.dtype, 0, {1}};
-  LoopProgram program;
-  program.space = {type.shape.size()};
-  program.reduced = {false};
-  program.operands = {operand, operand};
-  program.operands[1].buffer = 1;
-  LoopStep load;
-  load.kind = LoopStep::Kind::load;
-  load.type = computed_in(type.dtype);
-  load.operand = 0;
-  program.body = {load};
-  program.stores = {{0, 1}};
-  program.buffers = 2;
-  return program;
+  return copying_loop(type.dtype, {type.shape.size()}, {1}, {1});
 }
 
 }  // namespace

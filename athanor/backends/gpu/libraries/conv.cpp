@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "athanor/backends/gpu/library.h"
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/copying_loop.h"
 #include "athanor/ops/conv_kind.h"
 
 namespace athanor::gpu {
@@ -81,28 +83,18 @@ std::optional<TurnedWeights> turned_weights(const KernelRequest& request) {
   TurnedWeights turned{request, {}, gradient ? size_t{2} : size_t{1}};
   OperandDesc& weights = gradient ? turned.asked.outputs[0] : turned.asked.inputs[1];
   if (!weights.dense() || weights.shape[2] * weights.shape[3] == 1) return {};
-  LoopOperand from{0, weights.dtype, 0, weights.strides}, to = from;
-  weights.strides = to.strides = channels_last_strides(weights.shape);
-  to.buffer = 1;
-  if (gradient) std::swap(from.strides, to.strides);
-  turned.copy.space = weights.shape.to_ints();
-  turned.copy.reduced.assign(4, false);
-  turned.copy.operands = {from, to};
-  LoopStep load;
-  load.kind = LoopStep::Kind::load;
-  load.type = computed_in(weights.dtype);
-  load.operand = 0;
-  turned.copy.body = {load};
-  turned.copy.stores = {{0, 1}};
-  turned.copy.buffers = 2;
+  Ints from = std::exchange(weights.strides, channels_last_strides(weights.shape)), to = weights.strides;
+  if (gradient) std::swap(from, to);
+  turned.copy = copying_loop(weights.dtype, weights.shape.to_ints(), std::move(from), std::move(to));
   return turned;
 }
 
 Candidate with_turned_weights(Candidate library, Candidate copy, const TurnedWeights& turned) {
   const OperandDesc& weights =
       turned.weights == 2 ? turned.asked.output() : turned.asked.inputs[turned.weights];
-  const size_t bytes = static_cast<size_t>(weights.shape.size()) * size_of(weights.dtype);
-  const size_t whole = (bytes + scratch_alignment - 1) / scratch_alignment * scratch_alignment;
+  constexpr auto alignment = static_cast<int64_t>(scratch_alignment);
+  const int64_t bytes = weights.shape.size() * static_cast<int64_t>(size_of(weights.dtype));
+  const auto whole = static_cast<size_t>(ceil_div(bytes, alignment) * alignment);
   const size_t scratch = whole + std::max(library.scratch_bytes, copy.scratch_bytes);
   std::string name = library.name + ", weights turned";
   const bool fewer_products = library.fewer_products;

@@ -109,13 +109,12 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
     for (const GemmProblem& part : without_taps)
       std::ranges::move(traits.grain->points->plain_conv(part, traits).launches,
                         std::back_inserter(candidate.launches));
-  if (request.compute == ComputeType::tf32 || has_further_results(request)) {
+  const bool only_tiles = request.compute == ComputeType::tf32 || has_further_results(request);
+  if (only_tiles)
     result = std::move(tiled);
-  } else if (!request.output().dense()) {
-    // Channels are last only where tiles are faster than what is below.
+  else
     add_tiled(result, std::move(tiled), tiles_lead(p.dtype, traits));
-  } else {
-    add_tiled(result, std::move(tiled), tiles_lead(p.dtype, traits));
+  if (!only_tiles && request.output().dense()) {  // these write channels first
     for (const int64_t outputs : {4, 2}) {
       auto winograd = winograd_candidate(data, p, outputs, traits);
       if (!winograd) continue;
