@@ -244,6 +244,14 @@ class Nvidia(unittest.TestCase):
         self.assertEqual(machine.registers["R5"], 0x3F800000)
         self.assertEqual(machine.registers["R6"], 0x3F80FFFF)
 
+    def test_a_sum_with_a_shifted_number_that_has_a_sign(self):
+        # Numbers divided by 128, as compilers divide by constants, and twice one of 64 bits.
+        text = listing(("MOV R1, 0xfffffe80",), ("MOV R2, 0x180",), ("MOV R3, 0x5",), ("LEA.HI.SX32 R4, R1, R3, 0x19",),
+                       ("LEA.HI.SX32 R5, R2, R3, 0x19",), ("LEA.HI R6, R1, RZ, R3, 0x1",), ("EXIT",))
+        program = sass.read(text)
+        machine = predict.machine_for(rates.chip("sm_86"), program, text, (32, 1, 1))
+        walk.walk(program, machine, None)
+        self.assertEqual([machine.registers[f"R{n}"] for n in (4, 5, 6)], [2, 8, 11])
 
     def test_the_loop_that_runs_most_is_taken(self):
         # A peeled first iteration with more arithmetic is in the loop over tiles, around the loop over k.

@@ -113,9 +113,10 @@ class Arithmetic:
     def do_LEA(self, parts, rest, operands):
         if "HI" in parts:
             shift = next((int(o, 0) for o in rest[2:] if re.fullmatch(r"0x[0-9a-f]+", o)), None)
-            low, add, high = self.read(rest[0]), self.read(rest[1]), self.read(rest[2])
             if shift is None:
                 return None
+            low, add = self.read(rest[0]), self.read(rest[1])
+            high = each(lambda l: MASK if l >> 31 else 0, low) if "SX32" in parts else self.read(rest[2])
             carry = self.truth(rest[-1]) if "X" in parts else 0
             return [each(lambda l, s, h, k: (((l | (h << 32)) << shift) >> 32) + s + k & MASK, low, add, high, carry)]
         shift = int(rest[2], 0) if len(rest) > 2 and re.fullmatch(r"0x[0-9a-f]+", rest[2]) else 0
