@@ -40,7 +40,7 @@ class PrologueAbsorber {
     const int s = links_.writer[static_cast<size_t>(ref.value)];
     const auto is_input = [&](const BufferRef& other) { return other.value == ref.value; };
     if (s < 0 || absorbed_[static_cast<size_t>(s)] || computed.kind != PlanValue::Kind::temporary ||
-        computed.layout.block != 0 || ref.byte_offset != 0 ||
+        computed.layout.block > 0 || ref.byte_offset != 0 ||
         links_.readers[static_cast<size_t>(ref.value)].size() != 1 ||
         std::ranges::count_if(contraction.buffers, is_input) != 1)
       return -1;

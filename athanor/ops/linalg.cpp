@@ -188,7 +188,8 @@ ATHANOR_OPS(linalg) {
              .differentiable = false,
              .flops = [](std::span<const TensorType> in, const TensorType& out,
                          const Attrs&) { return 2 * out.shape.size() * in[0].shape[2]; },
-             .tolerance = 4});
+             .tolerance = 4,
+             .is_contraction = true});
 }
 
 const Op& product_op(DType factors) {

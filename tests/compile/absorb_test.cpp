@@ -196,6 +196,29 @@ TEST_P(Absorbed, GradientsOfImagesWithTheirMask) {
         1);
 }
 
+// Channels that are padded, groups, strides; 1 x 1 kernels; and, with many pixels, parts of K.
+TEST_P(Absorbed, GradientsOfWeights) {
+  struct Sizes {
+    Shape x, w;
+    Conv2dOptions options;
+  };
+  for (const Sizes& s : std::vector<Sizes>{{{2, 24, 9, 10}, {16, 24, 3, 3}, {.padding = 1}},
+                                           {{3, 3, 13, 12}, {20, 3, 5, 3}, {.stride = 2, .padding = 2}},
+                                           {{2, 16, 8, 8}, {24, 8, 3, 3}, {.padding = 1, .groups = 2}},
+                                           {{2, 32, 8, 6}, {40, 32, 1, 1}, {}},
+                                           {{4, 11, 32, 32}, {9, 11, 3, 3}, {.padding = 1}}})
+    for (const bool rows : {false, true})
+      check(
+          [&](Device device, DType dtype) -> Tensors {
+            const Tensor x = numbers(s.x, 0.2, device, dtype), w = numbers(s.w, 1, device, dtype);
+            const Shape y = conv2d(x, w, {}, s.options).shape();
+            const Tensor dw = conv2d_weight_grad(x, numbers(y, 0.1, device, dtype), s.w, s.options);
+            if (rows) return {dw, max(f32(dw), {1, 2, 3})};
+            return {dw, f32(dw) + f32(w) * 0.5, sum(f32(dw) * f32(dw))};
+          },
+          1);
+}
+
 TEST_P(Absorbed, LeaveWhatNeedsTheSumsFirst) {
   expect_same_typed_values(gpu_, GetParam(), [](Device device, DType dtype) -> Tensors {
     const Tensor h = f32(matmul(numbers({70, 40}, 1, device, dtype), numbers({40, 50}, 0.5, device, dtype)));
@@ -227,6 +250,42 @@ TEST(AbsorbedByLanes, SumsOfRowsAndColumns) {
   compile_options().deterministic = deterministic;
 }
 
+// Scaling, bias and activation of products of bytes: their sums, of i32 or f32, are never in memory.
+class AbsorbedBytes : public ::testing::TestWithParam<DType> {};
+
+TEST_P(AbsorbedBytes, ScaleTheirSums) {
+  ATHANOR_NEEDS_GPU();
+  const Device device = testing::gpu_devices().front().device;
+  const GpuTraits& traits = testing::traits_of(device);
+  bool tiles = false;
+  for (const auto& units : {traits.matrix_units, traits.lane_units})
+    tiles |= std::ranges::count(units, GetParam(), &MatrixUnit::input) > 0;
+  if (std::ranges::any_of(traits.matrix_units, [](const MatrixUnit& unit) {
+        return unit.input == GetParam() && testing::virtual_gpu_lacks(unit);
+      }))
+    GTEST_SKIP() << "the virtual GPU does not execute it";
+  const bool deterministic = compile_options().deterministic;
+  compile_options().deterministic = true;  // the best guess is the one that computes all in one kernel
+  for (const auto& [m, k, n] :
+       std::vector<std::array<int64_t, 3>>{{96, 128, 64}, {65, 256, 49}, {40, 4096, 24}}) {
+    const TypedComputation computed = [&](Device on, DType dtype) -> Tensors {
+      const Tensor a = cast(numbers({m, k}, 100, on, DType::f32), dtype),
+                   b = cast(numbers({k, n}, 60, on, DType::f32), dtype);
+      const Tensor h = f32(wide_matmul(a.eval(), b.eval())) * 1e-4;
+      return {gelu(h + numbers({n}, 1, on, DType::f32)), max(h, {1})};
+    };
+    if (tiles) {
+      const auto plan = plan_for(computed(device, GetParam()));
+      EXPECT_EQ(plan->steps.size(), 1U) << explain(*plan);
+    }
+    expect_same_typed_values(device, GetParam(), computed);
+  }
+  kept.clear();
+  compile_options().deterministic = deterministic;
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, AbsorbedBytes, ::testing::Values(DType::i8, DType::f8e4m3, DType::f8e5m2),
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
 INSTANTIATE_TEST_SUITE_P(Types, Absorbed, ::testing::Values(DType::f32, DType::f16, DType::bf16),
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 

@@ -29,11 +29,6 @@ inline TestOperand view(DType dtype, const Shape& shape, unsigned seed, const In
   return value;
 }
 
-/// Whether a virtual AMD GPU lacks the unit's instruction: WMMA of floats of 8 bits.
-inline bool virtual_gpu_lacks(const MatrixUnit& unit) {
-  return std::getenv("VGPU") != nullptr && unit.form == MatrixUnit::Form::wmma && size_of(unit.input) == 1;
-}
-
 /// The result of the op's reference, with the epilogue.
 inline std::vector<double> reference_of(const KernelRequest& request,
                                         const std::vector<TestOperand>& inputs) {

@@ -21,4 +21,9 @@ inline const GpuTraits& traits_of(gpu::GpuDevice& device) {
 }
 inline const GpuTraits& traits_of(Device device) { return traits_of(gpu::gpu_device(device)); }
 
+/// Whether a virtual AMD GPU lacks the unit's instruction: WMMA of floats of 8 bits.
+inline bool virtual_gpu_lacks(const MatrixUnit& unit) {
+  return std::getenv("VGPU") != nullptr && unit.form == MatrixUnit::Form::wmma && size_of(unit.input) == 1;
+}
+
 }  // namespace athanor::testing

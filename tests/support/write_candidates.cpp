@@ -82,6 +82,7 @@ class Writer {
     if (request.op->name == "wide_batch_matmul")
       request.outputs[0].dtype = dtype == DType::i8 ? DType::i32 : DType::f32;
     for (const Shape& input : inputs) request.inputs.push_back(desc(input));
+    use_layouts(request);
     for (const std::string& other : with) {
       request.with.push_back(&find_op(other));
       request.outputs.push_back(desc(output));
@@ -116,11 +117,28 @@ class Writer {
                                                           {dtype, {k}, {}},
                                                           {dtype, {k}, {}}})
       request.inputs.push_back(whole(type));
-    const auto computes = [](const GpuCandidate& one) { return !one.name.starts_with("a loop"); };
-    for (const GpuCandidate& candidate : gpu_candidates(request, own_) | std::views::filter(computes)) {
-      write(candidate, "batch_matmul", to_string(dtype), "normalised: ");
-      if (first_only_) break;
-    }
+    add_computed(request);
+  }
+
+  /// A convolution whose kernels normalise the channels of each pixel when they read or copy them.
+  void add_normalised_images(DType dtype, const Shape& x, const Shape& w, const Conv2dOptions& options) {
+    const Attrs attrs = conv_attrs(options);
+    KernelRequest request{&find_op("conv2d"),
+                          attrs,
+                          {whole({dtype, x, {}}), whole({dtype, w, {}})},
+                          {whole({dtype, ConvProblem(x, w, attrs).y, {}})},
+                          {}};
+    use_layouts(request);
+    if (!request.inputs[0].channels_last()) return;
+    const int64_t channels = x[1], pixels = x.size() / channels;
+    request.prologue = Prologue{0, normalising_loop({1, pixels, channels}, dtype, dtype)};
+    request.inputs.push_back(request.inputs[0]);
+    for (const TensorType& type : std::vector<TensorType>{{DType::f32, {pixels}, {}},
+                                                          {DType::f32, {pixels}, {}},
+                                                          {dtype, {channels}, {}},
+                                                          {dtype, {channels}, {}}})
+      request.inputs.push_back(whole(type));
+    add_computed(request);
   }
 
   /// The first candidate of each kind for an op's own cases, in one dtype of each kind. Throws
@@ -151,6 +169,30 @@ class Writer {
  private:
   static OperandDesc whole(const TensorType& type) {
     return {type.dtype, type.shape, {}, contiguous_strides(type.shape)};
+  }
+
+  /// Has images lie in memory as plans keep them.
+  void use_layouts(KernelRequest& request) const {
+    std::vector<TensorType> types;
+    for (const OperandDesc& input : request.inputs) types.push_back({input.dtype, input.shape, {}});
+    const OperandDesc& output = request.output();
+    const auto layouts =
+        gpu_layouts(*request.op, types, {output.dtype, output.shape, {}}, request.attrs, own_);
+    if (layouts.empty()) return;
+    const auto use = [](OperandDesc& operand, Layout layout) {
+      if (layout.is_channels_last()) operand.strides = channels_last_strides(operand.shape);
+    };
+    for (size_t i = 0; i < request.inputs.size(); ++i) use(request.inputs[i], layouts[i]);
+    use(request.outputs[0], layouts.back());
+  }
+
+  /// The candidates of a request that compute its prologue.
+  void add_computed(const KernelRequest& request) {
+    const auto computes = [](const GpuCandidate& one) { return !one.name.starts_with("a loop"); };
+    for (const GpuCandidate& candidate : gpu_candidates(request, own_) | std::views::filter(computes)) {
+      write(candidate, request.op->name, to_string(request.output().dtype), "normalised: ");
+      if (first_only_) break;
+    }
   }
 
   void add(const KernelRequest& request, const GpuTraits& traits, std::string_view type,
@@ -278,6 +320,11 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
   add_convolution(writer, DType::f32, {8, 3, 64, 64}, {64, 3, 7, 7}, {.stride = 2, .padding = 3});
   add_convolution(writer, DType::f32, {8, 64, 30, 30}, {64, 1, 3, 3}, {.padding = 1, .groups = 64});
   add_convolution(writer, DType::f32, {8, 64, 30, 30}, {3, 64, 5, 5}, {.padding = 2});
+  add_convolution(writer, DType::bf16, {8, 64, 28, 28}, {64, 64, 3, 3}, {.padding = 1});
+  add_convolution(writer, DType::bf16, {8, 64, 28, 28}, {128, 64, 1, 1}, {});
+  add_convolution(writer, DType::bf16, {8, 3, 64, 64}, {64, 3, 7, 7}, {.stride = 2, .padding = 3});
+  for (const int64_t taps : {3, 1})
+    writer.add_normalised_images(DType::bf16, {8, 64, 28, 28}, {64, 64, taps, taps}, {.padding = taps / 2});
   for (const bool causal : {false, true}) {
     add_attention(writer, DType::f32, {4, 8, 200, 64}, causal);
     add_rest_of_attention(writer, DType::f32, {4, 8, 200, 64}, causal);

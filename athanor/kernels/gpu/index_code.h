@@ -1,5 +1,9 @@
 // Source for kernels with one work-item for each element of a shape.
 #pragma once
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -8,6 +12,20 @@
 #include "athanor/kernels/gpu/loop_code.h"
 
 namespace athanor::gpu {
+
+// Pieces of expressions. Operations that change nothing are left out.
+inline std::string plus(const std::string& text, int64_t number) {
+  return number == 0 ? text : fmt::format("{} {} {}", text, number < 0 ? '-' : '+', std::abs(number));
+}
+inline std::string plus(const std::string& text, const std::string& more) {
+  return more == "0" ? text : text + " + " + more;
+}
+inline std::string times(const std::string& text, int64_t number) {
+  return number == 1 ? text : fmt::format("{} * {}", text, number);
+}
+inline std::string divided(const std::string& text, int64_t number) {
+  return number == 1 ? text : fmt::format("{} / {}", text, number);
+}
 
 /// A kernel's buffer parameter: its name, its element type in the language, and what it is bound to.
 struct Parameter {

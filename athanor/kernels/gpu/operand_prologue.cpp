@@ -1,9 +1,13 @@
 #include "athanor/kernels/gpu/operand_prologue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
+
+#include "athanor/kernels/gpu/index_code.h"
 
 namespace athanor::gpu {
 namespace {
@@ -47,6 +51,44 @@ std::optional<OperandPrologue> operand_prologue(const KernelRequest& request, st
     operand.buffer = operand.buffer == first ? 0 : operand.buffer + (operand.buffer < first ? 1 : 0);
   prologue.elements = ResultEpilogue(program, std::move(arguments), std::move(alignments), std::move(name));
   return prologue;
+}
+
+void declare_ready(Code& code, const ResultEpilogue& prologue, const PrologueRun& run) {
+  // Inputs whose elements lie together too are read at once.
+  const auto vectors = prologue.vectors(run.count);
+  const auto name_of = [](const ResultEpilogue::Vector& v, int64_t part) {
+    return fmt::format("in{}_{}", v.operand, part);
+  };
+  const auto registers_of = [](const ResultEpilogue::Vector& v) { return std::min<int64_t>(v.registers, 4); };
+  const auto elements_of = [&](const ResultEpilogue::Vector& v) {
+    return registers_of(v) * 4 / static_cast<int64_t>(size_of(v.type));
+  };
+  for (const ResultEpilogue::Vector& v : vectors)
+    for (int64_t part = 0; part * registers_of(v) < v.registers; ++part) {
+      code.line(registers_of(v) == 1 ? fmt::format("u32 {}[1];", name_of(v, part))
+                                     : fmt::format("u32x{} {};", registers_of(v), name_of(v, part)));
+      code.line(fmt::format("READ_ALIGNED({}, {}, {});", registers_of(v), name_of(v, part),
+                            plus(prologue.place(v, run.at, run.row, run.column), part * elements_of(v))));
+    }
+  for (int64_t e = 0; e < run.count; ++e) {
+    std::vector<std::string> read;
+    for (const ResultEpilogue::Vector& v : vectors)
+      read.push_back(fmt::format("ELEMENT({}, {}, {})", language_name(v.type), name_of(v, e / elements_of(v)),
+                                 e % elements_of(v)));
+    code.line(fmt::format(
+        "const f32 ready{} = {};", e,
+        prologue.call(run.element(e), plus(run.at, e * run.at_step), plus(run.row, e * run.row_step),
+                      plus(run.column, e * run.column_step), read)));
+  }
+}
+
+void pack_ready(Code& code, DType type, int64_t count) {
+  const auto of_one = static_cast<int64_t>(4 / size_of(type));
+  code.line(fmt::format("u32x{} ready;", count / of_one));
+  for (int64_t e = 0; e < count; e += of_one)
+    code.line(of_one == 1 ? fmt::format("ready[{0}] = BITS_OF_F32(ready{0});", e)
+                          : fmt::format("ready[{}] = PACKED({}, ready{}, ready{});", e / 2,
+                                        language_name(type), e, e + 1));
 }
 
 GpuCandidate with_loop_before(GpuCandidate plain, const KernelRequest& request, const GpuTraits& traits) {

@@ -1,12 +1,16 @@
 // A contraction's prologue (KernelRequest::prologue) for kernels that compute the operand's elements when
 // they read them.
 #pragma once
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/result_epilogue.h"
 
 namespace athanor::gpu {
+
+class Code;
 
 /// What is read lies in `memory` as the operand itself would. Each element of the operand is computed from
 /// the one that is read there, and from the prologue's other inputs.
@@ -20,6 +24,18 @@ struct OperandPrologue {
 /// None if the request has no prologue, or no input of it lies as the operand does. `name` begins the names
 /// in sources.
 std::optional<OperandPrologue> operand_prologue(const KernelRequest& request, std::string name);
+
+/// Neighbouring elements of an operand, the first of them at a multiple of their number.
+struct PrologueRun {
+  int64_t count = 1;
+  std::string at, row, column;  // of the first: in the operand's memory, and along the prologue's axes
+  int64_t at_step = 1, row_step = 0, column_step = 0;  // to the next
+  std::function<std::string(int64_t)> element;         // as it was read
+};
+/// Declares ready0, ready1, ..., numbers of f32: what the elements become. A variable `batch` must exist.
+void declare_ready(Code& code, const ResultEpilogue& prologue, const PrologueRun& run);
+/// Declares `ready`, registers with these numbers in the type.
+void pack_ready(Code& code, DType type, int64_t count);
 
 /// Makes a candidate for the request from `plain`, one for it without its prologue: a loop computes the input
 /// first.

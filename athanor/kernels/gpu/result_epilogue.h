@@ -1,7 +1,6 @@
 // The epilogue of a contraction (KernelRequest::epilogue) as a function in source, which kernels call for
 // each element before they store it.
 #pragma once
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,12 +74,14 @@ class ResultEpilogue {
   };
   Finish finish(int64_t parts) const;
 
+  /// A digit of an element's place: its elements are `stride` apart in the result, and `in_part` in a part.
+  struct Digit {
+    int64_t stride, extent, in_part;
+  };
   /// The whole epilogue as a loop over a result that lies in memory in parts. The loop adds the parts, which
-  /// are its buffer 0. Part s begins s * distance elements behind the first. `part_stride` returns, for a
-  /// dimension with this stride and extent in the result, its stride in a part; none if it has none.
-  std::optional<Finish> over_parts(
-      int64_t parts, int64_t distance,
-      const std::function<std::optional<int64_t>(int64_t stride, int64_t extent)>& part_stride) const;
+  /// are its buffer 0. Part s begins s * distance elements behind the first. None if the digits do not divide
+  /// the program's dimensions.
+  std::optional<Finish> over_parts(int64_t parts, int64_t distance, const std::vector<Digit>& digits) const;
 
   /// An operand that is read by vectors: `width` neighbouring elements of a row, which begin at a multiple of
   /// `width`, by one or two reads of up to 16 bytes.

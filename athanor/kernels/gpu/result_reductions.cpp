@@ -154,26 +154,77 @@ ResultEpilogue::Finish ResultEpilogue::finish(int64_t parts) const {
   return all;
 }
 
-std::optional<ResultEpilogue::Finish> ResultEpilogue::over_parts(
-    int64_t parts, int64_t distance,
-    const std::function<std::optional<int64_t>(int64_t stride, int64_t extent)>& part_stride) const {
-  const Ints whole = places();
-  Ints strides;
-  for (size_t d = 0; d < whole.size(); ++d) {
-    const auto stride = part_stride(whole[d], program_.space[d]);
-    if (!stride) return std::nullopt;
-    strides.push_back(*stride);
+namespace {
+
+/// A piece of a program's dimension `of`: its indices count `inner` of that dimension's.
+struct Piece {
+  size_t of;
+  int64_t extent, inner, in_part;
+};
+
+/// Divides dimensions, with these strides in the result, so that each piece lies in one digit; {} if they
+/// cannot be divided so. Outermost piece first.
+std::vector<Piece> pieces_of(const LoopProgram& program, const Ints& strides,
+                             const std::vector<ResultEpilogue::Digit>& digits) {
+  std::vector<Piece> all;
+  for (size_t d = program.space.size(); d-- > 0;) {
+    int64_t inner = 1;
+    while (inner < program.space[d]) {
+      const int64_t stride = strides[d] * inner, left = program.space[d] / inner;
+      const auto digit = std::ranges::find_if(digits, [&](const ResultEpilogue::Digit& one) {
+        return stride % one.stride == 0 && stride < one.stride * one.extent;
+      });
+      if (digit == digits.end() || digit->stride * digit->extent % stride != 0) return {};
+      const int64_t extent = std::min(left, digit->stride * digit->extent / stride);
+      if (left % extent != 0) return {};
+      all.insert(all.begin(), {d, extent, inner, stride / digit->stride * digit->in_part});
+      inner *= extent;
+    }
   }
+  return all;
+}
+
+/// The same program with these pieces as its dimensions.
+void divide(LoopProgram& program, const std::vector<Piece>& pieces) {
+  const std::vector<bool> reduced = std::move(program.reduced);
+  program.space.clear();
+  program.reduced.clear();
+  for (const Piece& piece : pieces) {
+    program.space.push_back(piece.extent);
+    program.reduced.push_back(reduced[piece.of]);
+  }
+  const auto divided = [&](Ints& strides) {
+    Ints some;
+    for (const Piece& piece : pieces) some.push_back(strides[piece.of] * piece.inner);
+    strides = std::move(some);
+  };
+  for (LoopOperand& operand : program.operands) divided(operand.strides);
+  for (auto* steps : {&program.body, &program.epilogue})
+    for (LoopStep& step : *steps)
+      if (step.kind == LoopStep::Kind::index) divided(step.index_strides);
+}
+
+}  // namespace
+
+std::optional<ResultEpilogue::Finish> ResultEpilogue::over_parts(int64_t parts, int64_t distance,
+                                                                 const std::vector<Digit>& digits) const {
+  const std::vector<Piece> pieces = pieces_of(program_, places(), digits);
+  if (pieces.empty() && program_.iterations() > 1) return std::nullopt;
+  const DType sum_type = computed_in(std::ranges::find(program_.operands, 0, &LoopOperand::buffer)->dtype);
+  Ints strides;
+  for (const Piece& piece : pieces) strides.push_back(piece.in_part);
   Finish all;
   all.program = program_;
   LoopProgram& p = all.program;
+  divide(p, pieces);
   for (int b = 1; b < p.buffers; ++b) all.arguments.push_back(argument(b));
   // The sum takes the place of the element's load; all other registers move behind its steps.
   std::vector<LoopStep> body;
   const auto first_operand = static_cast<int>(p.operands.size());
-  for (int64_t s = 0; s < parts; ++s) p.operands.push_back({0, DType::f32, s * distance, strides});
+  for (int64_t s = 0; s < parts; ++s) p.operands.push_back({0, sum_type, s * distance, strides});
   std::vector<int> number;
-  for (LoopStep step : program_.body) {
+  const std::vector<LoopStep> steps = std::move(p.body);
+  for (LoopStep step : steps) {
     for (int* r : {&step.a, &step.b, &step.c})
       if (*r >= 0) *r = number[static_cast<size_t>(*r)];
     const bool element =
@@ -192,7 +243,7 @@ std::optional<ResultEpilogue::Finish> ResultEpilogue::over_parts(
     if (!element) body.push_back(std::move(step));
     number.push_back(static_cast<int>(body.size()) - 1);
   }
-  const auto more = static_cast<int>(body.size() - program_.body.size());
+  const auto more = static_cast<int>(body.size() - steps.size());
   const auto renamed = [&](int& r) {
     if (r >= 0) r = r < static_cast<int>(number.size()) ? number[static_cast<size_t>(r)] : r + more;
   };

@@ -81,6 +81,11 @@ void add_tiled(std::vector<GpuCandidate>& others, std::vector<GpuCandidate> tile
                 std::make_move_iterator(tiled.end()));
 }
 
+/// Whether only tiles compute the request as it is.
+bool computed_by_tiles(const KernelRequest& request) {
+  return request.compute == ComputeType::tf32 || has_further_results(request) || request.prologue.has_value();
+}
+
 std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const ConvProblem& conv,
                                           bool gradient, const GpuTraits& traits) {
   const ConvData data(request, conv, gradient);
@@ -101,7 +106,8 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
     else
       with_taps.push_back(phase);
   }
-  auto result = has_further_results(request) ? std::vector<GpuCandidate>() : candidates(parts, traits);
+  const bool only_tiles = computed_by_tiles(request);
+  auto result = only_tiles ? std::vector<GpuCandidate>() : candidates(parts, traits);
   if (p.batch * p.m * p.n * p.k == 0) return result;
   auto tiled = tile_candidates(request, with_taps, traits);
   if (has_further_results(request) && !without_taps.empty()) tiled.clear();
@@ -109,7 +115,6 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
     for (const GemmProblem& part : without_taps)
       std::ranges::move(traits.grain->points->plain_conv(part, traits).launches,
                         std::back_inserter(candidate.launches));
-  const bool only_tiles = request.compute == ComputeType::tf32 || has_further_results(request);
   if (only_tiles)
     result = std::move(tiled);
   else
@@ -212,11 +217,11 @@ static std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request,
 
 static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.inputs[0].shape, request.output().shape, request.attrs);
-  if (request.compute == ComputeType::tf32) return tile_candidates(request, conv, traits);
+  if (computed_by_tiles(request)) return tile_candidates(request, conv, traits);
   const GemmProblem gathered = weight_problem(request, conv);
   auto result = candidates({gathered}, traits);
   add_tiled(result, tile_candidates(request, conv, traits), tiles_lead(request.output().dtype, traits));
-  if (!request.inputs[0].dense() || !request.inputs[1].dense()) return result;
+  if (request.has_epilogue() || !request.inputs[0].dense() || !request.inputs[1].dense()) return result;
   for (const int64_t outputs : {4, 2})
     if (auto winograd = winograd_taps_candidate(request, conv, outputs, traits)) {
       const bool first = outputs == 4 && winograd_is_likely_faster(conv.y[1], conv.x[1], conv.y,
@@ -258,19 +263,23 @@ std::vector<Layout> layouts_of_weight_grad(std::span<const TensorType> inputs, c
                                                                    .serves = serves_floats,
                                                                    .layouts = layouts,
                                                                    .tf32 = true,
-                                                                   .finishes = true});
+                                                                   .finishes = true,
+                                                                   .prologues = true});
 [[maybe_unused]] const bool conv2d_input_grad_registered = register_template({.ops = {"conv2d_input_grad"},
                                                                               .candidates = conv2d_input_grad,
                                                                               .serves = serves_floats,
                                                                               .layouts = layouts,
                                                                               .tf32 = true,
-                                                                              .finishes = true});
+                                                                              .finishes = true,
+                                                                              .prologues = true});
 [[maybe_unused]] const bool conv2d_weight_grad_registered =
     register_template({.ops = {"conv2d_weight_grad"},
                        .candidates = conv2d_weight_grad,
                        .serves = serves_floats,
                        .layouts = layouts_of_weight_grad,
-                       .tf32 = true});
+                       .tf32 = true,
+                       .finishes = true,
+                       .prologues = true});
 
 }  // namespace
 

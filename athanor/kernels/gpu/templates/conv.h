@@ -43,6 +43,8 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data);
 /// The product of conv2d_weight_grad: the result's gradient [channels out, pixels] times images [pixels,
 /// taps of channels in].
 GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv);
+/// The epilogue of conv2d_weight_grad, for rows that are channels out.
+ResultEpilogue epilogue_of_weights(const KernelRequest& request, const ConvProblem& conv);
 /// Whether the image has all elements that results take: those of row i take rows i * step + first + t * tap,
 /// for each tap t. `tile`: results are computed this many at a time, and those of the last tile may lie
 /// outside.

@@ -1,6 +1,7 @@
 // Copies that convolutions by tiles read: images with channels last and their padding, and weights in the
 // same order.
 #pragma once
+#include "athanor/kernels/gpu/operand_prologue.h"
 #include "athanor/kernels/gpu/templates/conv.h"
 
 namespace athanor::gpu {
@@ -13,6 +14,8 @@ struct ChannelsLast {
   Pair low, extent;          // the first row and column; how many
   Pair step = 1;             // from one to the next in the images
   DType type;                // of the copy
+  /// What computes the images' elements on their way, from those in its memory.
+  const OperandPrologue* computed = nullptr;
 
   int64_t column() const { return groups * channels; }
   int64_t row() const { return extent.width * column(); }
@@ -23,6 +26,7 @@ struct ChannelsLast {
  private:
   /// Whether the images have their channels last already, and vectors of 16 bytes can be copied.
   bool has_vectors() const;
+  DType read() const { return computed != nullptr ? computed->dtype : images.dtype; }
   GpuLaunch copy_vectors(GpuLaunch::Argument from, GpuLaunch::Argument to, const GpuTraits& traits) const;
 };
 
@@ -40,6 +44,7 @@ struct PackedWeights {
   Pair tap_stride;
   int64_t channel_stride;
   DType from, type;
+  const OperandPrologue* computed = nullptr;  // as for images
 
   int64_t k() const { return taps.height * taps.width * padded; }
   int64_t elements() const { return groups * m * k(); }

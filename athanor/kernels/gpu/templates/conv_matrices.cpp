@@ -236,6 +236,14 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
   return p;
 }
 
+ResultEpilogue epilogue_of_weights(const KernelRequest& request, const ConvProblem& conv) {
+  const int64_t rows = conv.w[0] / conv.groups, columns = conv.w[1] * conv.w[2] * conv.w[3];
+  ResultEpilogue finish(request);
+  finish.axes = {{.row = 1, .stride = columns, .extent = rows},
+                 {.batch = 1, .stride = rows * columns, .extent = conv.groups}};
+  return finish;
+}
+
 GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv) {
   const OperandDesc &image = request.inputs[0], &gradient = request.inputs[1];
   const int64_t plane = conv.y[2] * conv.y[3];
@@ -247,6 +255,7 @@ GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv
   p.a = {1, dy[1] * p.m, dy[1], dy[3]};
   p.b = {0, image.strides[1] * conv.w[1], 0, 0};
   p.c = {p.c.buffer, p.m * p.n, 0, 0};
+  p.epilogue = epilogue_of_weights(request, conv);
   p.a_strided = conv.y[2] == 1 || dy[2] == conv.y[3] * dy[3];
   p.a_run = plane;
   Defines defines;

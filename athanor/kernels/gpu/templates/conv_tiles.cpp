@@ -34,6 +34,29 @@ bool has_tiles(DType type, const GpuTraits& traits) {
   return (type == DType::f32 || type == DType::f16 || type == DType::bf16) && !traits.lane_units.empty();
 }
 
+/// What computes one of the two operands.
+class Computed {
+ public:
+  explicit Computed(const KernelRequest& request)
+      : input_(request.prologue ? request.prologue->input : 0), how_(operand_prologue(request, "x_")) {
+    if (!how_) return;
+    // Of images; weights are found by their place alone.
+    const OperandDesc& images = request.inputs[input_];
+    how_->elements.axes = {{.row = 1, .stride = images.strides[1], .extent = images.shape[1]}};
+  }
+  bool any() const { return how_.has_value(); }
+  /// nullptr: it is in memory as it is.
+  const OperandPrologue* operator[](size_t input) const { return how_ && input == input_ ? &*how_ : nullptr; }
+  /// Has a matrix, whose memory begins at the operand's first element, compute its elements.
+  void read_into(TileProblem::Matrix& matrix, size_t input) const {
+    if ((*this)[input] != nullptr) matrix.read(*how_);
+  }
+
+ private:
+  size_t input_;
+  std::optional<OperandPrologue> how_;
+};
+
 TileProblem empty_product(const KernelRequest& request) {
   TileProblem p;
   p.input = p.output = request.output().dtype;
@@ -64,8 +87,10 @@ int64_t group_of_weights(const ConvData& data) {
 }
 
 /// 1 x 1, with stride 1 or with channels last: nothing is copied.
-std::optional<TiledConv> pointwise(const KernelRequest& request, const ConvData& data) {
+std::optional<TiledConv> pointwise(const KernelRequest& request, const ConvData& data,
+                                   const Computed& computed) {
   if (data.taps.height * data.taps.width != 1) return {};
+  if (data.weight_first != 0 && computed[1] != nullptr) return {};
   const bool skips = data.image.strides[1] == 1;
   for (const auto& [step, first, divisor, outputs, extent] :
        {std::array{data.step.height, data.first.height, data.divisor.height, data.out[2],
@@ -88,6 +113,8 @@ std::optional<TiledConv> pointwise(const KernelRequest& request, const ConvData&
                    {data.out[3], data.step.width * from[3]}}),
          {p.k, from[1]},
          data.image.alignment};
+  computed.read_into(p.a, 1);
+  computed.read_into(p.b, 0);
   return TiledConv{.name = "implicit ", .products = {std::move(p)}};
 }
 
@@ -101,7 +128,7 @@ struct Window {
 };
 
 TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData>& phases,
-                        const GpuTraits& traits) {
+                        const Computed& computed, const GpuTraits& traits) {
   const DType input = request.output().dtype;
   const ConvData& any = phases.front();
   Window rows, columns;
@@ -121,7 +148,8 @@ TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData
       .low = {rows.low, columns.low},
       .extent = {(rows.high - rows.low) / skip.height + 1, (columns.high - columns.low) / skip.width + 1},
       .step = skip,
-      .type = input};
+      .type = input,
+      .computed = computed[0]};
   const int scratch = request.scratch_buffer();
   const GpuLaunch::Argument images = made.take(scratch, copy.elements(), input);
   made.copies.push_back(copy.launch({0, 0}, images, traits));
@@ -151,7 +179,8 @@ TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData
                                .tap_stride = tap_stride,
                                .channel_stride = phase.weight_c,
                                .from = phase.weight.dtype,
-                               .type = input};
+                               .type = input,
+                               .computed = computed[1]};
     const GpuLaunch::Argument weights = made.take(scratch, packed.elements(), input);
     made.copies.push_back(packed.launch({1, 0}, weights, traits));
     p.k = packed.k();
@@ -206,10 +235,12 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const st
   if (!has_tiles(request.output().dtype, traits) || phases.empty()) return result;
   if (!phases.front().epilogue(request).fits()) return result;
   if (is_large(phases.front().image.shape.size()) || is_large(request.output().shape.size())) return result;
+  const Computed computed(request);
+  if (request.prologue && !computed.any()) return result;
   constexpr size_t most = 3;
   if (phases.size() == 1)
-    if (const auto direct = pointwise(request, phases.front())) add(result, *direct, traits, 2);
-  add(result, channels_last(request, phases, traits), traits, most - result.size());
+    if (const auto direct = pointwise(request, phases.front(), computed)) add(result, *direct, traits, 2);
+  add(result, channels_last(request, phases, computed, traits), traits, most - result.size());
   return result;
 }
 
@@ -217,7 +248,7 @@ namespace {
 
 /// The products of the gradient by the weights. `direct`: images are read without a copy.
 TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv, bool direct,
-                          const GpuTraits& traits) {
+                          const Computed& computed, const GpuTraits& traits) {
   const DType input = request.output().dtype;
   const OperandDesc &image = request.inputs[0], &gradient = request.inputs[1];
   const Ints &x = image.strides, &dy = gradient.strides;
@@ -228,9 +259,11 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
   p.k = images * conv.y[2] * conv.y[3];
   p.c.batch = p.m * channels * taps;
   p.c.row = {p.m, channels * taps};
+  p.epilogue = epilogue_of_weights(request, conv);
   // Vectors of the gradient's pixels must not have pixels of two images.
   const auto chunk = static_cast<int64_t>(16 / size_of(input));
-  const bool whole = conv.y[2] * conv.y[3] % chunk == 0 || dy[1] == 1;
+  // Products compute elements of rows only.
+  const bool whole = dy[1] == 1 || (conv.y[2] * conv.y[3] % chunk == 0 && computed[1] == nullptr);
   TiledConv made{.name = direct && whole ? "implicit " : "channels last, "};
   const int scratch = p.scratch_buffer;
   if (whole) {
@@ -239,13 +272,15 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
            {p.m, dy[1]},
            TileAxis({{images, dy[0]}, {conv.y[2], dy[2]}, {conv.y[3], dy[3]}}),
            gradient.alignment};
+    computed.read_into(p.a, 1);
   } else {
     const ChannelsLast copy{.images = gradient,
                             .groups = conv.groups,
                             .channels = padded_channels(p.m, input),
                             .low = 0,
                             .extent = {conv.y[2], conv.y[3]},
-                            .type = input};
+                            .type = input,
+                            .computed = computed[1]};
     const GpuLaunch::Argument at = made.take(scratch, copy.elements(), input);
     made.copies.push_back(copy.launch({1, 0}, at, traits));
     p.a = {at, copy.channels, {p.m, 1}, {p.k, copy.column()}};
@@ -259,6 +294,7 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
         TileAxis(
             {{images, x[0]}, {conv.y[2], conv.stride.height * x[2]}, {conv.y[3], conv.stride.width * x[3]}}),
         image.alignment};
+    computed.read_into(p.b, 0);
     p.c.column = {channels, 1};
   } else {
     const Pair skip{conv.w[2] == 1 ? conv.stride.height : 1, conv.w[3] == 1 ? conv.stride.width : 1};
@@ -273,7 +309,8 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
         .extent = {extent(conv.y[2], conv.w[2], conv.stride.height, conv.dilation.height, skip.height),
                    extent(conv.y[3], conv.w[3], conv.stride.width, conv.dilation.width, skip.width)},
         .step = skip,
-        .type = input};
+        .type = input,
+        .computed = computed[0]};
     const GpuLaunch::Argument at = made.take(scratch, copy.elements(), input);
     made.copies.push_back(copy.launch({0, 0}, at, traits));
     p.n = taps * copy.channels;
@@ -301,12 +338,15 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const Co
   if (!has_tiles(request.output().dtype, traits) || conv.x.size() * conv.w.size() * conv.y.size() == 0)
     return result;
   if (is_large(conv.x.size()) || is_large(conv.y.size())) return result;
+  if (!epilogue_of_weights(request, conv).fits()) return result;
   const auto all = [](Pair pair, int64_t number) { return pair.height == number && pair.width == number; };
   const bool steps = all(conv.stride, 1) || request.inputs[0].strides[1] == 1;
   const bool pointwise = conv.w[2] * conv.w[3] == 1 && steps && all(conv.padding, 0);
+  const Computed computed(request);
+  if (request.prologue && !computed.any()) return result;
   constexpr size_t most = 3;
-  if (pointwise) add(result, weight_products(request, conv, true, traits), traits, 2);
-  add(result, weight_products(request, conv, false, traits), traits, most - result.size());
+  if (pointwise) add(result, weight_products(request, conv, true, computed, traits), traits, 2);
+  add(result, weight_products(request, conv, false, computed, traits), traits, most - result.size());
   return result;
 }
 

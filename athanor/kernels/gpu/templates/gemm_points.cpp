@@ -105,14 +105,17 @@ std::vector<GpuCandidate> wide_matmul(const KernelRequest& request, const GpuTra
   if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
   std::vector<GpuCandidate> candidates;
   const TileProblem tiled(p);
+  const bool further = has_further_results(request);
+  if (further && !p.epilogue.fits()) return {};
   for (const TilePoint& point : tile_points(tiled, traits))
-    candidates.push_back(tile_candidate({tiled}, {point}, traits));
-  candidates.push_back(any_gemm_candidate(p, traits));
+    if (point.splits == 1 || fits(tiled, point, traits))
+      candidates.push_back(tile_candidate({tiled}, {point}, traits));
+  if (!further) candidates.push_back(any_gemm_candidate(p, traits));
   return candidates;
 }
 
 [[maybe_unused]] const bool wide_matmul_registered =
-    register_template({.ops = {"wide_batch_matmul"}, .candidates = wide_matmul});
+    register_template({.ops = {"wide_batch_matmul"}, .candidates = wide_matmul, .finishes = true});
 
 [[maybe_unused]] const bool matmul_registered = register_template(
     {.ops = {"batch_matmul"}, .candidates = matmul, .tf32 = true, .finishes = true, .prologues = true});

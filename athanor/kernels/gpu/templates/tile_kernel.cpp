@@ -65,12 +65,15 @@ bool TileKernel::fits(const GpuTraits& traits) const {
     return false;
   if (point_.boxes && (!traits.box_copies || !a_.has_boxes() || !b_.has_boxes())) return false;
   if (point_.items() > traits.max_group_size || local_bytes() > traits.most_local_bytes()) return false;
-  if (p_.epilogue.has_further_results() && unit_.output != DType::f32) return false;
   // Reduced values wait in registers beside the sums, and RDNA's compiler takes another register for each
   // step of an epilogue. Above these limits it spills.
   constexpr int64_t most_sums = 144, most_with_steps = 160;
   const int64_t sums = held_sums();
   if (reduces() && sums > most_sums) return false;
+  // Places that are computed for each tile take registers too: sm_86 spilled 48 beside 128 sums.
+  constexpr int64_t most_beside_places = 96;
+  const bool has_places = unit_.form == MatrixUnit::Form::mma && !(a_.moves() && b_.moves());
+  if (has_places && sums > most_beside_places) return false;
   if (point_.streams > 0 && !can_stream()) return false;
   const bool finishes = point_.splits == 1 && unit_.form == MatrixUnit::Form::wmma;
   if (finishes && sums + p_.epilogue.steps() > most_with_steps) return false;

@@ -288,39 +288,20 @@ void TileOperand::declare_ready(Code& code, const std::string& first) const {
     row = fmt::format("MIN({}, {})", row, source_.outer.extent() - (from_along_k_ ? 1 : chunk_));
   code.line(fmt::format("const int row = {}, column = k_next + {};", row, k_of("i")));
   const std::string_view index = source_.outer.reach() + source_.k.reach() < INT32_MAX ? "int" : "i64";
-  code.line(fmt::format("const {} at = {};", index,
-                        plus(fmt::format("batch * ({0}){1} + row * ({0}){2} + column * ({0}){3}", index,
-                                         source_.batch, source_.outer.stride(), source_.k.stride()),
-                             0)));
-  // Inputs whose elements for a chunk lie together are read at once.
-  const auto vectors = source_.prologue.vectors(chunk_);
-  const auto name_of = [](const ResultEpilogue::Vector& v, int64_t part) {
-    return fmt::format("in{}_{}", v.operand, part);
-  };
-  for (const ResultEpilogue::Vector& v : vectors) {
-    const int64_t at_once = std::min<int64_t>(v.registers, 4),
-                  in_one = at_once * 4 / static_cast<int64_t>(size_of(v.type));
-    for (int64_t part = 0; part * at_once < v.registers; ++part) {
-      code.line(at_once == 1 ? fmt::format("u32 {}[1];", name_of(v, part))
-                             : fmt::format("u32x{} {};", at_once, name_of(v, part)));
-      code.line(fmt::format("READ_ALIGNED({}, {}, {});", at_once, name_of(v, part),
-                            plus(source_.prologue.place(v, "at", "row", "column"), part * in_one)));
-    }
-  }
-  for (int64_t e = 0; e < chunk_; ++e) {
-    const std::string x = fmt::format("element_{}({}, {})", language_name(source_.dtype), held(0, e),
-                                      e % (chunk_ / held_vectors()));
-    std::vector<std::string> read;
-    for (const ResultEpilogue::Vector& v : vectors) {
-      const int64_t in_one = std::min<int64_t>(v.registers, 4) * 4 / static_cast<int64_t>(size_of(v.type));
-      read.push_back(
-          fmt::format("ELEMENT({}, {}, {})", language_name(v.type), name_of(v, e / in_one), e % in_one));
-    }
-    code.line(fmt::format(
-        "const f32 ready{} = {};", e,
-        source_.prologue.call(x, plus("at", e * along().stride()), plus("row", from_along_k_ ? 0 : e),
-                              plus("column", from_along_k_ ? e : 0), read)));
-  }
+  code.line(fmt::format("const {0} at = batch * ({0}){1} + row * ({0}){2} + column * ({0}){3};", index,
+                        source_.batch, source_.outer.stride(), source_.k.stride()));
+  gpu::declare_ready(code, source_.prologue,
+                     {.count = chunk_,
+                      .at = "at",
+                      .row = "row",
+                      .column = "column",
+                      .at_step = along().stride(),
+                      .row_step = from_along_k_ ? 0 : 1,
+                      .column_step = from_along_k_ ? 1 : 0,
+                      .element = [&](int64_t e) {
+                        return fmt::format("element_{}({}, {})", language_name(source_.dtype), held(0, e),
+                                           e % (chunk_ / held_vectors()));
+                      }});
 }
 
 void TileOperand::store(Code& code, const std::string& at, const std::string& first) const {
@@ -328,11 +309,7 @@ void TileOperand::store(Code& code, const std::string& at, const std::string& fi
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
   if (computes()) declare_ready(code, first);
   if (computes() && !turned()) {
-    code.line("u32x4 ready;");
-    for (int64_t e = 0; e < chunk_; e += 4 / size_)
-      code.line(size_ == 4 ? fmt::format("ready[{0}] = BITS_OF_F32(ready{0});", e)
-                           : fmt::format("ready[{}] = PACKED({}, ready{}, ready{});", e / 2,
-                                         language_name(unit_.input), e, e + 1));
+    pack_ready(code, unit_.input, chunk_);
     code.line(fmt::format("WRITE_REGISTERS(4, {}, ready);", to));
   } else if (!turned()) {
     if (widens()) {

@@ -41,6 +41,9 @@ class TileOperand {
   bool copies() const { return !turned() && !widens() && !computes() && reads_registers(); }
   /// Whether elements are computed on their way.
   bool computes() const { return !source_.prologue.empty(); }
+  /// Whether a tile along k lies in one run of the axis, so that only the pointer moves. Otherwise the places
+  /// in each tile are computed.
+  bool moves() const { return source_.k.even() || source_.k.run() % tile_.k == 0; }
   /// Elements of the tile in local memory.
   int64_t elements() const;
 
@@ -151,9 +154,6 @@ class TileOperand {
   const TileAxis& along() const { return from_along_k_ ? source_.k : source_.outer; }
   int64_t apart() const { return along().even() || along().run() % chunk_ == 0 ? 1 : chunk_ / vector_; }
   int64_t places() const { return from_along_k_ ? 1 : apart(); }  // known before the loop along k
-  // Whether a tile along k lies in one run of the axis, so that only the pointer moves. Otherwise the places
-  // in each tile are computed.
-  bool moves() const { return source_.k.even() || source_.k.run() % tile_.k == 0; }
   // Whether the end of K lies inside a vector, whose other elements are the row's padding.
   bool cuts_vectors() const { return from_along_k_ && source_.k.extent() % vector_ != 0; }
   /// The address in memory of element `element` of the chunk: a base, and a variable offset from it in bytes.

@@ -206,29 +206,26 @@ void TileKernel::store_result(bool splits) {
 }
 
 std::optional<ResultEpilogue::Finish> TileKernel::loop_over_parts() const {
-  // Every digit of C's coordinates: its stride and extent in C, and its stride in a part.
-  struct Digit {
-    int64_t stride, extent, in_part;
-  };
-  std::vector<Digit> digits = {{p_.c.batch, p_.batch, p_.m * p_.n}};
-  for (const auto& [axis, part] : {std::pair{&p_.c.row, &row_}, {&p_.c.column, &column_}}) {
-    int64_t below = part->stride();
-    for (size_t d = axis->digits().size(); d-- > 0;) {
-      digits.push_back({axis->digits()[d].stride, axis->digits()[d].extent, below});
-      below *= axis->digits()[d].extent;
-    }
-  }
+  const int64_t all = p_.m * p_.n;
   const bool as_c = p_.c.row.even() && p_.c.column.even() && p_.c.row.stride() == row_.stride() &&
-                    p_.c.column.stride() == column_.stride() && (p_.batch == 1 || p_.c.batch == p_.m * p_.n);
-  return p_.epilogue.over_parts(point_.splits, p_.batch * p_.m * p_.n,
-                                [&](int64_t stride, int64_t extent) -> std::optional<int64_t> {
-                                  if (as_c) return stride;
-                                  for (const Digit& digit : digits)
-                                    if (digit.stride > 0 && stride % digit.stride == 0 &&
-                                        digit.stride * digit.extent % (stride * extent) == 0)
-                                      return stride / digit.stride * digit.in_part;
-                                  return std::nullopt;
-                                });
+                    p_.c.column.stride() == column_.stride() && (p_.batch == 1 || p_.c.batch == all);
+  std::vector<ResultEpilogue::Digit> digits;
+  if (as_c) {
+    digits = {{1, p_.batch * all, 1}};
+  } else {
+    digits = {{p_.c.batch, p_.batch, all}};
+    for (const auto& [axis, part] : {std::pair{&p_.c.row, &row_}, {&p_.c.column, &column_}}) {
+      int64_t below = part->stride();
+      for (size_t d = axis->digits().size(); d-- > 0;) {
+        const auto& [extent, stride] = axis->digits()[d];
+        const bool innermost = d + 1 == axis->digits().size();
+        digits.push_back({stride, innermost ? std::min(extent, axis->stored()) : extent, below});
+        below *= extent;
+      }
+    }
+    std::erase_if(digits, [](const auto& digit) { return digit.stride == 0 || digit.extent == 1; });
+  }
+  return p_.epilogue.over_parts(point_.splits, p_.batch * all, digits);
 }
 
 GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) const {

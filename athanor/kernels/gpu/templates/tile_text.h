@@ -1,28 +1,14 @@
-// Pieces of expressions. Operations that change nothing are left out.
+// What the tile engine writes about units.
 #pragma once
 #include <fmt/format.h>
 
-#include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/matrix_unit.h"
 
 namespace athanor::gpu {
-
-inline std::string plus(const std::string& text, int64_t number) {
-  return number == 0 ? text : fmt::format("{} {} {}", text, number < 0 ? '-' : '+', std::abs(number));
-}
-inline std::string plus(const std::string& text, const std::string& more) {
-  return more == "0" ? text : text + " + " + more;
-}
-inline std::string times(const std::string& text, int64_t number) {
-  return number == 1 ? text : fmt::format("{} * {}", text, number);
-}
-inline std::string divided(const std::string& text, int64_t number) {
-  return number == 1 ? text : fmt::format("{} / {}", text, number);
-}
 
 /// The name of a unit's type of sums: "f32", "i32".
 inline std::string_view sum_type(const MatrixUnit& unit) { return unit.output == DType::i32 ? "i32" : "f32"; }
