@@ -66,6 +66,25 @@ TEST(GpuPool, ChannelsLast) {
   for (const PoolCase& c : {cases[0], cases[2], cases[6], cases[8]}) check(c, DType::f16, {}, {}, true);
 }
 
+// Vectors of channels: windows that overlap, that leave gaps, that reach past the image.
+TEST(GpuPool, VectorsOfChannels) {
+  ATHANOR_NEEDS_GPU();
+  for (PoolCase c : {cases[0], cases[1], cases[2], cases[5], cases[6], cases[7], cases[8]}) {
+    c.x = {c.x[0], 24, c.x[2], c.x[3]};
+    for (const DType dtype : {DType::f32, DType::bf16}) check(c, dtype, {}, {}, true);
+  }
+  PoolCase tied = cases[7];
+  tied.x = {1, 16, 9, 11};
+  const OperandDesc x{DType::bf16, tied.x, {}, channels_last_strides(tied.x)};
+  for (const DeviceInfo& info : gpu_devices()) {
+    const GpuTraits& traits = traits_of(info.device);
+    const OperandDesc dy{DType::bf16, tied.y(), {}, channels_last_strides(tied.y())};
+    const auto first =
+        gpu_candidates({&find_op("max_pool2d_grad"), tied.attrs(true), {x, dy}, {x}, {}}, traits).front();
+    EXPECT_EQ(first.name.starts_with("pool_grad_channels"), traits.registers) << first.name;
+  }
+}
+
 TEST(GpuPool, TheFirstOfEqualsTakesTheGradient) {
   ATHANOR_NEEDS_GPU();
   for (const PoolCase& c : cases) {

@@ -59,6 +59,26 @@ void add(std::vector<GpuCandidate>& candidates, const PoolProblem& p, int64_t el
   candidate(1, 1, group_items(traits));
 }
 
+/// A kernel for vectors of channels, if all operands have them.
+void add_channels(std::vector<GpuCandidate>& candidates, const PoolProblem& p, const KernelRequest& request,
+                  const GpuTraits& traits, const std::vector<GpuLaunch::Argument>& arguments) {
+  constexpr int64_t most_results = 64, most_bytes = INT32_MAX;  // of an item, in registers; of an image
+  const int64_t size = static_cast<int64_t>(size_of(p.dtype)), lanes = 16 / size;
+  if (!traits.registers || !p.channels_last || size > 4 || p.channels % lanes != 0) return;
+  if (p.gradient && (p.stride[0] * p.stride[1] * lanes > most_results || p.padding[0] >= p.kernel[0] ||
+                     p.padding[1] >= p.kernel[1]))
+    return;
+  const auto has_vectors = [&](const OperandDesc& operand) {
+    return operand.channels_last() && operand.alignment % OperandDesc::whole_vectors == 0 &&
+           operand.shape.size() * size < most_bytes;
+  };
+  if (!std::ranges::all_of(request.inputs, has_vectors) || !has_vectors(request.output())) return;
+  const int64_t items = group_items(traits);
+  candidates.push_back(candidate_of(p.gradient ? "pool_grad_channels" : "pool_channels",
+                                    pool_channels_kernel(p), pool_channels_items(p), items, lanes,
+                                    arguments));
+}
+
 /// Kernels for windows that tile the image, whose results are [rows, columns].
 void add_windows(std::vector<GpuCandidate>& candidates, const PoolProblem& p, int64_t rows, int64_t columns,
                  const GpuTraits& traits, const std::vector<GpuLaunch::Argument>& arguments) {
@@ -114,6 +134,7 @@ static std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuT
   p.x = request.inputs[0].strides;
   std::vector<GpuCandidate> candidates;
   const int64_t columns = request.output().shape[3];
+  add_channels(candidates, p, request, traits, {{0}, {1}});
   if (p.tiles() && !p.channels_last)
     add_windows(candidates, p, elements / columns, columns, traits, {{0}, {1}});
   add(candidates, p, elements, columns, traits, {{0}, {1}});
@@ -133,6 +154,7 @@ static std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const
     arguments.push_back({2});
   }
   std::vector<GpuCandidate> candidates;
+  add_channels(candidates, p, request, traits, arguments);
   if (p.tiles() && !p.channels_last)
     add_windows(candidates, p, dy.shape.size() / dy.shape[3], dy.shape[3], traits, arguments);
   if (!p.channels_last) add_blocks(candidates, p, request, traits, arguments);

@@ -41,6 +41,10 @@ std::string pool_windows_kernel(const PoolProblem& problem, int64_t rows, int64_
 /// bits. `row_registers`: in which a row of the block is written at once, or 0.
 std::string pool_blocks_kernel(const PoolProblem& problem, const PoolBlock& h, const PoolBlock& w, bool wide,
                                int64_t row_registers);
+/// Either, of images with channels last whose vectors of 16 bytes are whole. An item has a vector of y or, of
+/// a gradient, of each pixel of a block of stride x stride, which lie in the same windows.
+std::string pool_channels_kernel(const PoolProblem& problem);
+int64_t pool_channels_items(const PoolProblem& problem);
 
 /// What they have in common.
 class PoolKernel {
