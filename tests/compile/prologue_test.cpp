@@ -176,7 +176,9 @@ TEST_F(Prologues, ImagesWithChannelsLast) {
           },
           dtype);
       ASSERT_EQ(found.size(), 1U) << to_string(dtype);
-      EXPECT_TRUE(found.front().inputs[0].channels_last());
+      const bool by_units =
+          std::ranges::count(testing::traits_of(gpu_).matrix_units, dtype, &MatrixUnit::input) > 0;
+      EXPECT_EQ(found.front().inputs[0].channels_last(), by_units);
     }
   }
 }
@@ -209,6 +211,11 @@ TEST_F(Prologues, WeightsOfConvolutions) {
                     [&](const Tensors& t) { return conv2d(t[0], tanh(t[1]) * t[2], {}, {.padding = 1}); })
                   .size(),
               1U);
+  // With a number for each channel.
+  EXPECT_EQ(check({{2, 16, 8, 8}, {24, 16, 3, 3}, {1, 16, 1, 1}},
+                  [&](const Tensors& t) { return conv2d(t[0], tanh(t[1]) * t[2], {}, {.padding = 1}); })
+                .size(),
+            1U);
 }
 
 // The operand would hold what was there before.

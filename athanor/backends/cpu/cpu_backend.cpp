@@ -57,8 +57,8 @@ bool CpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, co
 
 bool CpuBackend::takes_epilogue(int, const KernelRequest& request) {
   if (has_further_results(request)) return false;
-  const bool gradient = request.op->prim != Prim::batch_matmul && conv_kind(*request.op) != ConvKind::result;
-  return !gradient && simple_epilogue(request).has_value();
+  const bool finishes = request.op->prim == Prim::batch_matmul || request.op->name == "conv2d";
+  return finishes && simple_epilogue(request).has_value();
 }
 
 bool CpuBackend::takes_strides(const Op& op) const {

@@ -39,8 +39,8 @@ class Computed {
  public:
   explicit Computed(const KernelRequest& request)
       : input_(request.prologue ? request.prologue->input : 0), how_(operand_prologue(request, "x_")) {
-    if (!how_) return;
-    // Of images; weights are found by their place alone.
+    // Weights are found by their place alone.
+    if (!how_ || (input_ == 1 && request.op->name != "conv2d_weight_grad")) return;
     const OperandDesc& images = request.inputs[input_];
     how_->elements.axes = {{.row = 1, .stride = images.strides[1], .extent = images.shape[1]}};
   }
@@ -262,7 +262,7 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
   p.epilogue = epilogue_of_weights(request, conv);
   // Vectors of the gradient's pixels must not have pixels of two images.
   const auto chunk = static_cast<int64_t>(16 / size_of(input));
-  // Products compute elements of rows only.
+  // Tiles compute elements only where pixels are evenly apart.
   const bool whole = dy[1] == 1 || (conv.y[2] * conv.y[3] % chunk == 0 && computed[1] == nullptr);
   TiledConv made{.name = direct && whole ? "implicit " : "channels last, "};
   const int scratch = p.scratch_buffer;
