@@ -8,6 +8,7 @@
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
 #include "gpu_kernels.h"
+#include "tests/support/normalising_loop.h"
 
 namespace athanor::testing {
 namespace {
@@ -48,6 +49,27 @@ TEST(HostResult, MayHaveChannelsLast) {
     for (int64_t i = 0; i < y.size(); ++i)
       ASSERT_EQ(want[static_cast<size_t>(i)], got[static_cast<size_t>(offset_of(last.output(), i))]) << i;
   }
+}
+
+// It has no kernel that would compute these as the device does, and must say so.
+TEST(HostResult, IsNoneForBytesAndForComputedImagesWithChannelsLast) {
+  const std::vector<TestOperand> bytes = {view(DType::f8e4m3, {1, 8, 16}, 1),
+                                          view(DType::f8e4m3, {1, 16, 8}, 2), view(DType::f32, {8}, 3)};
+  const Epilogue epilogue{.bias = true, .activation = "relu"};
+  EXPECT_TRUE(
+      host_result(request_of(find_op("wide_batch_matmul"), {}, bytes, DType::f32, {1, 8, 8}, {}, epilogue))
+          .empty());
+  const TiledCase c{{2, 12, 5, 6}, {10, 12, 3, 3}, {.padding = 1}};
+  KernelRequest computed = with_channels_last(request_of(find_op("conv2d"), conv_attrs(c.options),
+                                                         {view(DType::f32, c.x, 1), view(DType::f32, c.w, 2)},
+                                                         DType::f32, {2, 10, 5, 6}, {}, {}));
+  const int64_t pixels = 2 * 5 * 6;
+  computed.inputs[0].strides = channels_last_strides(c.x);
+  computed.prologue = Prologue{0, normalising_loop({1, pixels, 12}, DType::f32, DType::f32)};
+  computed.inputs.push_back(computed.inputs[0]);
+  for (const Shape& shape : {Shape{pixels}, Shape{pixels}, Shape{12}, Shape{12}})
+    computed.inputs.push_back({DType::f32, shape, {}, contiguous_strides(shape)});
+  EXPECT_TRUE(host_result(computed).empty());
 }
 
 /// Runs the tiled candidates. `k`: the largest number of products that are added up for one result.

@@ -51,4 +51,13 @@ GpuLaunch ElementKernel::finish() {
   return std::move(launch_);
 }
 
+void pack_ready(Code& code, DType type, int64_t count) {
+  const auto of_one = static_cast<int64_t>(4 / size_of(type));
+  code.line(fmt::format("u32x{} ready;", count / of_one));
+  for (int64_t e = 0; e < count; e += of_one)
+    code.line(of_one == 1 ? fmt::format("ready[{0}] = BITS_OF_F32(ready{0});", e)
+                          : fmt::format("ready[{}] = PACKED({}, ready{}, ready{});", e / 2,
+                                        language_name(type), e, e + 1));
+}
+
 }  // namespace athanor::gpu

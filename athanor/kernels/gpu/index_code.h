@@ -35,6 +35,9 @@ struct Parameter {
 /// "STORED(bf16)"
 std::string stored(DType dtype);
 
+/// Declares `ready`, registers with the numbers ready0, ready1, ... in the type.
+void pack_ready(Code& code, DType type, int64_t count);
+
 /// A kernel with one work-item for each index of `shape`. Its body can use dim0, dim1, ... and `flat`, the
 /// row-major position.
 class ElementKernel {

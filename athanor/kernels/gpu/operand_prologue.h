@@ -34,8 +34,6 @@ struct PrologueRun {
 };
 /// Declares ready0, ready1, ..., numbers of f32: what the elements become. A variable `batch` must exist.
 void declare_ready(Code& code, const ResultEpilogue& prologue, const PrologueRun& run);
-/// Declares `ready`, registers with these numbers in the type.
-void pack_ready(Code& code, DType type, int64_t count);
 
 /// Makes a candidate for the request from `plain`, one for it without its prologue: a loop computes the input
 /// first.

@@ -205,14 +205,12 @@ std::vector<ConvData> ConvData::phases() const {
   return all;
 }
 
+/// conv2d, or its gradient with respect to the images.
 static std::vector<GpuCandidate> conv2d(const KernelRequest& request, const GpuTraits& traits) {
-  const ConvProblem conv(request.inputs[0].shape, request.inputs[1].shape, request.attrs);
-  return data_candidates(request, conv, false, traits);
-}
-
-static std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request, const GpuTraits& traits) {
-  const ConvProblem conv(request.output().shape, request.inputs[1].shape, request.attrs);
-  return data_candidates(request, conv, true, traits);
+  const bool gradient = request.op->name == "conv2d_input_grad";
+  const ConvProblem conv(gradient ? request.output().shape : request.inputs[0].shape, request.inputs[1].shape,
+                         request.attrs);
+  return data_candidates(request, conv, gradient, traits);
 }
 
 static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits) {
@@ -258,20 +256,13 @@ std::vector<Layout> layouts_of_weight_grad(std::span<const TensorType> inputs, c
   return {layout_of_images(inputs[0], traits), layout_of_images(inputs[1], traits), {}};
 }
 
-[[maybe_unused]] const bool conv2d_registered = register_template({.ops = {"conv2d"},
+[[maybe_unused]] const bool conv2d_registered = register_template({.ops = {"conv2d", "conv2d_input_grad"},
                                                                    .candidates = conv2d,
                                                                    .serves = serves_floats,
                                                                    .layouts = layouts,
                                                                    .tf32 = true,
                                                                    .finishes = true,
                                                                    .prologues = true});
-[[maybe_unused]] const bool conv2d_input_grad_registered = register_template({.ops = {"conv2d_input_grad"},
-                                                                              .candidates = conv2d_input_grad,
-                                                                              .serves = serves_floats,
-                                                                              .layouts = layouts,
-                                                                              .tf32 = true,
-                                                                              .finishes = true,
-                                                                              .prologues = true});
 [[maybe_unused]] const bool conv2d_weight_grad_registered =
     register_template({.ops = {"conv2d_weight_grad"},
                        .candidates = conv2d_weight_grad,

@@ -335,7 +335,8 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
 std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const ConvProblem& conv,
                                           const GpuTraits& traits) {
   std::vector<GpuCandidate> result;
-  if (!has_tiles(request.output().dtype, traits) || conv.x.size() * conv.w.size() * conv.y.size() == 0)
+  const auto is_empty = [](const Shape& shape) { return shape.size() == 0; };
+  if (!has_tiles(request.output().dtype, traits) || is_empty(conv.x) || is_empty(conv.w) || is_empty(conv.y))
     return result;
   if (is_large(conv.x.size()) || is_large(conv.y.size())) return result;
   if (!epilogue_of_weights(request, conv).fits()) return result;

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include "athanor/base/ceil_div.h"
-#include "athanor/kernels/gpu/gpu_kernel.h"
-#include "athanor/kernels/gpu/operand_prologue.h"
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/pool_kernel.h"
-#include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
 namespace {
