@@ -96,7 +96,7 @@ class Attention {
   /// to [rows, columns] = packed rows times a panel, for whole tiles of `depth` features.
   void multiply(int64_t rows, int64_t depth, const A* packed, const A* panel, A* to) const {
     for (int64_t i = 0; i < rows; i += micro_.rows)
-      micro_.run(depth, packed + i * depth, panel, to + i * micro_.columns, micro_.columns, false);
+      micro_.run(micro_.rows, depth, packed + i * depth, panel, to + i * micro_.columns, micro_.columns, {});
   }
   /// sums [features, columns] += features of rows [begin, begin + rows) of `all`, packed, times the block.
   void add_product(int64_t features, int64_t all, int64_t begin, int64_t rows, const A* packed,

@@ -189,14 +189,13 @@ class Gemm {
         const int64_t x = (panel - begin) * micro_.columns,
                       columns = std::min<int64_t>(micro_.columns, shape_.n - column - x);
         const A* b = packed_b + (k_block * depth_ * chunk.panels + panel * depth) * micro_.columns;
+        const T* bias = operands.bias == nullptr ? nullptr : operands.bias + column + x;
         for (int64_t i = 0; i < rows; i += micro_.rows) {
           prefetch_tile(micro_, sums + (i + micro_.rows) * stride + x, stride);
-          add_tile(micro_, depth, packed_a + i * depth, b, sums + i * stride + x, stride,
-                   std::min<int64_t>(micro_.rows, rows - i), columns, p > 0);
+          run_tile(micro_, depth, packed_a + i * depth, b, sums + i * stride + x, stride,
+                   std::min<int64_t>(micro_.rows, rows - i), columns, end_of_tile(p, bias));
         }
-        if (last)
-          finish(sums + x, stride, rows, columns,
-                 operands.bias == nullptr ? nullptr : operands.bias + column + x, c + x);
+        if (last) finish(sums + x, stride, rows, columns, bias, c + x);
       }
     }
   }
@@ -238,30 +237,43 @@ class Gemm {
                  const A* packed_b) const {
     const int64_t depth = depth_at(p), columns = std::min<int64_t>(micro_.columns, shape_.n - column);
     T* c = operands.c + column;
+    const T* bias = operands.bias == nullptr ? nullptr : operands.bias + column;
     if constexpr (in_place) {
       for (int64_t i = 0; i < shape_.m; i += micro_.rows) {
         prefetch_tile(micro_, c + (i + micro_.rows) * shape_.n, shape_.n);
-        add_tile(micro_, depth, packed_a + i * depth, packed_b, c + i * shape_.n, shape_.n,
-                 std::min<int64_t>(micro_.rows, shape_.m - i), columns, p > 0);
+        run_tile(micro_, depth, packed_a + i * depth, packed_b, c + i * shape_.n, shape_.n,
+                 std::min<int64_t>(micro_.rows, shape_.m - i), columns, end_of_tile(p, bias));
       }
-      if (p + depth_ >= shape_.k)
-        finish(c, shape_.n, shape_.m, columns, operands.bias == nullptr ? nullptr : operands.bias + column,
-               c);
+      if (p + depth_ >= shape_.k) finish(c, shape_.n, shape_.m, columns, bias, c);
     }
   }
 
+  // For a tile of the block of k from `p` on, whose columns have these numbers to add.
+  TileEnd<A> end_of_tile(int64_t p, [[maybe_unused]] const T* bias) const {
+    TileEnd<A> end{.add = p > 0};
+    if constexpr (in_place)
+      if (p + depth_ >= shape_.k) end.bias = bias, end.relu = shape_.activation == Activation::relu;
+    return end;
+  }
+
+  // c = activation(sums + bias), unless the tiles' ends have done that.
   void finish(const A* sums, int64_t stride, int64_t rows, int64_t columns, const T* bias, T* c) const {
-    if (in_place && bias == nullptr && shape_.activation == Activation::none) return;
-    for (int64_t i = 0; i < rows; ++i, sums += stride, c += shape_.n) {
-      if (bias == nullptr && shape_.activation == Activation::none) {
-        for (int64_t j = 0; j < columns; ++j) c[j] = store<T>(sums[j]);
-        continue;
-      }
-      for (int64_t j = 0; j < columns; ++j) {
-        const A sum = bias == nullptr ? sums[j] : sums[j] + load(bias[j]);
-        c[j] = store<T>(activate(shape_.activation, sum));
-      }
-    }
+    const Activation activation = shape_.activation;
+    const bool is_linear = activation == Activation::none || activation == Activation::relu;
+    if (in_place && is_linear) return;
+    const bool adds = !in_place && bias != nullptr;
+    const auto each = [&](const auto& activated) {
+      for (int64_t i = 0; i < rows; ++i, sums += stride, c += shape_.n)
+        for (int64_t j = 0; j < columns; ++j)
+          c[j] = store<T>(activated(adds ? sums[j] + load(bias[j]) : sums[j]));
+    };
+    // Loops without a choice for each element, of which compilers make vectors.
+    if (activation == Activation::none)
+      each([](A sum) { return sum; });
+    else if (activation == Activation::relu)
+      each([](A sum) { return activate(Activation::relu, sum); });
+    else
+      each([&](A sum) { return activate(activation, sum); });
   }
 
   GemmShape shape_;

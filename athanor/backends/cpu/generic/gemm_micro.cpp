@@ -22,53 +22,97 @@ constexpr int tile_rows = 6;
 constexpr int tile_rows = 12;
 #endif
 
-template <class T, bool goes_on>
-HWY_INLINE void tile(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HWY_RESTRICT c,
-                     int64_t ldc, bool add) {
-  const hn::ScalableTag<T> d;
-  using Vector = hn::Vec<decltype(d)>;
-  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
-  Vector left[tile_rows], right[tile_rows];
+template <class T>
+using Lanes = hn::ScalableTag<T>;
+template <class T>
+constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(Lanes<T>()));
+
+template <class T>
+struct Sums {
+  hn::Vec<Lanes<T>> left[tile_rows], right[tile_rows];
+};
+
+// sums += the products of the panels' first `rows` rows.
+template <int rows, class T>
+HWY_INLINE void add_products(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, Sums<T>& sums) {
+  const Lanes<T> d;
+  for (int64_t p = 0; p < k; ++p, a += tile_rows, b += 2 * lanes<T>) {
+    const auto b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + lanes<T>);
 #pragma GCC unroll 16
-  for (int i = 0; i < tile_rows; ++i) {
-    left[i] = goes_on ? hn::LoadU(d, c + i * ldc) : hn::Zero(d);
-    right[i] = goes_on ? hn::LoadU(d, c + i * ldc + lanes) : hn::Zero(d);
-  }
-  for (int64_t p = 0; p < k; ++p, a += tile_rows, b += 2 * lanes) {
-    const Vector b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + lanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < tile_rows; ++i) {
-      const Vector ai = hn::Set(d, a[i]);
-      left[i] = hn::MulAdd(ai, b0, left[i]);
-      right[i] = hn::MulAdd(ai, b1, right[i]);
+    for (int i = 0; i < rows; ++i) {
+      const auto ai = hn::Set(d, a[i]);
+      sums.left[i] = hn::MulAdd(ai, b0, sums.left[i]);
+      sums.right[i] = hn::MulAdd(ai, b1, sums.right[i]);
     }
-  }
-  if (add && !goes_on) {
-#pragma GCC unroll 16
-    for (int i = 0; i < tile_rows; ++i) {
-      left[i] = hn::Add(left[i], hn::LoadU(d, c + i * ldc));
-      right[i] = hn::Add(right[i], hn::LoadU(d, c + i * ldc + lanes));
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < tile_rows; ++i) {
-    hn::StoreU(left[i], d, c + i * ldc);
-    hn::StoreU(right[i], d, c + i * ldc + lanes);
   }
 }
 
-template <class T>
-void run_tile(int64_t k, const T* a, const T* b, T* c, int64_t ldc, bool add) {
-  tile<T, false>(k, a, b, c, ldc, add);
+template <int rows, class T>
+HWY_INLINE void store(const Sums<T>& sums, T* HWY_RESTRICT c, int64_t ldc) {
+  const Lanes<T> d;
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+    hn::StoreU(sums.left[i], d, c + i * ldc);
+    hn::StoreU(sums.right[i], d, c + i * ldc + lanes<T>);
+  }
 }
+
+template <int rows, class T>
+HWY_INLINE void run_some(int64_t k, const T* a, const T* b, T* HWY_RESTRICT c, int64_t ldc,
+                         const TileEnd<T>& end) {
+  const Lanes<T> d;
+  Sums<T> sums;
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) sums.left[i] = sums.right[i] = hn::Zero(d);
+  add_products<rows>(k, a, b, sums);
+  if (end.add) {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      sums.left[i] = hn::Add(sums.left[i], hn::LoadU(d, c + i * ldc));
+      sums.right[i] = hn::Add(sums.right[i], hn::LoadU(d, c + i * ldc + lanes<T>));
+    }
+  }
+  if (end.bias != nullptr) {
+    const auto b0 = hn::LoadU(d, end.bias), b1 = hn::LoadU(d, end.bias + lanes<T>);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      sums.left[i] = hn::Add(sums.left[i], b0);
+      sums.right[i] = hn::Add(sums.right[i], b1);
+    }
+  }
+  if (end.relu) {
+    const auto zero = hn::Zero(d);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      sums.left[i] = hn::IfThenZeroElse(hn::Lt(sums.left[i], zero), sums.left[i]);
+      sums.right[i] = hn::IfThenZeroElse(hn::Lt(sums.right[i], zero), sums.right[i]);
+    }
+  }
+  store<rows>(sums, c, ldc);
+}
+
+template <class T, int rows = tile_rows>
+void run_rows(int64_t some, int64_t k, const T* a, const T* b, T* c, int64_t ldc, const TileEnd<T>& end) {
+  if (some == rows) return run_some<rows>(k, a, b, c, ldc, end);
+  if constexpr (rows > 1) run_rows<T, rows - 1>(some, k, a, b, c, ldc, end);
+}
+
 template <class T>
 void go_on(int64_t k, const T* a, const T* b, T* c, int64_t ldc) {
-  tile<T, true>(k, a, b, c, ldc, true);
+  const Lanes<T> d;
+  Sums<T> sums;
+#pragma GCC unroll 16
+  for (int i = 0; i < tile_rows; ++i) {
+    sums.left[i] = hn::LoadU(d, c + i * ldc);
+    sums.right[i] = hn::LoadU(d, c + i * ldc + lanes<T>);
+  }
+  add_products<tile_rows>(k, a, b, sums);
+  store<tile_rows>(sums, c, ldc);
 }
 
 template <class T>
 MicroKernel<T> make() {
-  return {tile_rows, static_cast<int>(2 * hn::MaxLanes(hn::ScalableTag<T>())), run_tile<T>, go_on<T>};
+  return {tile_rows, static_cast<int>(2 * lanes<T>), run_rows<T>, go_on<T>};
 }
 MicroKernel<float> make_f32() { return make<float>(); }
 MicroKernel<double> make_f64() { return make<double>(); }
@@ -93,30 +137,41 @@ MicroKernel<double> micro_kernel() {
 
 namespace {
 
+constexpr int plain_rows = 4, plain_columns = 16;
+
 template <class T>
-void run_plain_tile(int64_t k, const T* a, const T* b, T* c, int64_t ldc, bool add) {
-  constexpr int rows = 4, columns = 16;
-  if (!add)
-    for (int i = 0; i < rows; ++i) std::fill_n(c + i * ldc, columns, T{0});
-  for (int64_t p = 0; p < k; ++p, a += rows, b += columns)
-    for (int i = 0; i < rows; ++i)
-      for (int j = 0; j < columns; ++j) c[i * ldc + j] += a[i] * b[j];
+void add_plain(int64_t rows, int64_t k, const T* a, const T* b, T* c, int64_t ldc) {
+  for (int64_t p = 0; p < k; ++p, a += plain_rows, b += plain_columns)
+    for (int64_t i = 0; i < rows; ++i)
+      for (int j = 0; j < plain_columns; ++j) c[i * ldc + j] += a[i] * b[j];
+}
+
+// Unsigned numbers are never negative, so there is nothing to do for ReLU.
+template <class T>
+void run_plain_rows(int64_t some, int64_t k, const T* a, const T* b, T* c, int64_t ldc,
+                    const TileEnd<T>& end) {
+  for (int64_t i = 0; i < some; ++i)
+    for (int j = 0; j < plain_columns; ++j) {
+      T& sum = c[i * ldc + j];
+      sum = (end.add ? sum : T{0}) + (end.bias != nullptr ? end.bias[j] : T{0});
+    }
+  add_plain(some, k, a, b, c, ldc);
 }
 
 template <class T>
 void go_on_plain(int64_t k, const T* a, const T* b, T* c, int64_t ldc) {
-  run_plain_tile(k, a, b, c, ldc, true);
+  add_plain(plain_rows, k, a, b, c, ldc);
 }
 
 }  // namespace
 
 template <>
 MicroKernel<uint32_t> micro_kernel() {
-  return {4, 16, run_plain_tile<uint32_t>, go_on_plain<uint32_t>};
+  return {plain_rows, plain_columns, run_plain_rows<uint32_t>, go_on_plain<uint32_t>};
 }
 template <>
 MicroKernel<uint64_t> micro_kernel() {
-  return {4, 16, run_plain_tile<uint64_t>, go_on_plain<uint64_t>};
+  return {plain_rows, plain_columns, run_plain_rows<uint64_t>, go_on_plain<uint64_t>};
 }
 
 }  // namespace athanor::cpu

@@ -5,15 +5,27 @@
 
 namespace athanor::cpu {
 
+/// What becomes of the sums of a tile before they are stored.
+template <class T>
+struct TileEnd {
+  /// What was there is added, after all products, so that none of them waits for it.
+  bool add = false;
+  /// Then these are added, one for each column, if there are any.
+  const T* bias = nullptr;
+  /// Then negative sums become 0. NaN stays.
+  bool relu = false;
+};
+
 /// The product of two packed panels: for i < rows, j < columns
 /// c[i * ldc + j] = sum over p < k of a[p * rows + i] * b[p * columns + j], in this order.
 template <class T>
 struct MicroKernel {
   static constexpr int most_elements = 12 * 32;  // of a tile: rows * columns
   int rows, columns;
-  /// With `add`, what was there is added last, so that no product waits for it.
-  void (*run)(int64_t k, const T* a, const T* b, T* c, int64_t ldc, bool add);
-  /// Adds one product after the other to what was there: parts of k give the same bits as all of it at once.
+  /// Computes and stores the first `some` rows of the tile.
+  void (*run)(int64_t some, int64_t k, const T* a, const T* b, T* c, int64_t ldc, const TileEnd<T>& end);
+  /// Adds one product after the other to what was there, in a whole tile: parts of k give the same bits as
+  /// all of it at once.
   void (*go_on)(int64_t k, const T* a, const T* b, T* c, int64_t ldc);
 };
 
@@ -31,15 +43,20 @@ void prefetch_tile(const MicroKernel<T>& micro, const T* c, int64_t ldc) {
   }
 }
 
-/// run(), of which only the first `rows` and `columns` of the tile are stored.
+/// run(), of which only the first `rows` and `columns` of the tile are stored. `end.bias` has `columns`
+/// elements.
 template <class T>
-void add_tile(const MicroKernel<T>& micro, int64_t k, const T* a, const T* b, T* c, int64_t ldc, int64_t rows,
-              int64_t columns, bool add) {
-  if (rows == micro.rows && columns == micro.columns) return micro.run(k, a, b, c, ldc, add);
+void run_tile(const MicroKernel<T>& micro, int64_t k, const T* a, const T* b, T* c, int64_t ldc, int64_t rows,
+              int64_t columns, TileEnd<T> end) {
+  if (columns == micro.columns) return micro.run(rows, k, a, b, c, ldc, end);
   // The sums go through a tile of their own, in the same order as those of whole tiles.
-  T tile[MicroKernel<T>::most_elements] = {};
-  for (int64_t i = 0; i < rows && add; ++i) std::copy_n(c + i * ldc, columns, tile + i * micro.columns);
-  micro.run(k, a, b, tile, micro.columns, add);
+  T tile[MicroKernel<T>::most_elements] = {}, bias[MicroKernel<T>::most_elements] = {};
+  for (int64_t i = 0; i < rows && end.add; ++i) std::copy_n(c + i * ldc, columns, tile + i * micro.columns);
+  if (end.bias != nullptr) {
+    std::copy_n(end.bias, columns, bias);
+    end.bias = bias;
+  }
+  micro.run(rows, k, a, b, tile, micro.columns, end);
   for (int64_t i = 0; i < rows; ++i) std::copy_n(tile + i * micro.columns, columns, c + i * ldc);
 }
 

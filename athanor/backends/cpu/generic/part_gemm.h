@@ -78,9 +78,9 @@ class PartGemm {
              packed_a);
         for (int64_t j = 0; j < n; j += micro_.columns)
           for (int64_t r = 0; r < rows; r += micro_.rows)
-            add_tile(micro_, depth, packed_a + r * depth, packed_b + j * depth, sums + (i + r) * stride + j,
+            run_tile(micro_, depth, packed_a + r * depth, packed_b + j * depth, sums + (i + r) * stride + j,
                      stride, std::min<int64_t>(micro_.rows, rows - r),
-                     std::min<int64_t>(micro_.columns, n - j), p > 0);
+                     std::min<int64_t>(micro_.columns, n - j), {.add = p > 0});
       }
     }
     if constexpr (!in_place)
