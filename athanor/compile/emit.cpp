@@ -102,7 +102,7 @@ class Emitter {
   // Strides over the program's space for reading or writing `id` through its view.
   Ints strides_over_space(int id, const View& v) const {
     const Layout layout = v.kind == View::Kind::memory ? node(v.base).layout : Layout{};
-    if (layout.block != 0) {
+    if (layout.block > 0) {
       if (layout.together(group_.space[1]) != block_)
         throw Error(ErrorCode::internal, "two blocked layouts meet in one loop", to_string(node(id).where));
       const Shape& s = group_.space;

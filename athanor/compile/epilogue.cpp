@@ -106,7 +106,7 @@ class EpilogueFuser {
           return;  // a parameter's update, which runs with the others, in place
       }
       if (is_movement(n.op->prim)) {
-        if (view(id).base == contraction && view(id).is_whole(n.type.shape, c.type.shape)) results.insert(id);
+        if (view(id).base == contraction && is_whole(graph_, views_, id)) results.insert(id);
         continue;
       }
       if (n.type.shape.size() != c.type.shape.size()) continue;

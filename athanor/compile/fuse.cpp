@@ -172,7 +172,7 @@ class Fuser {
     if (v.kind != View::Kind::memory || group_of(v.base) != g) return false;
     const LoopGroup& owner = result_.groups[static_cast<size_t>(g)];
     const bool body = std::find(owner.body.begin(), owner.body.end(), v.base) != owner.body.end();
-    return !body && v.is_whole(node(input).type.shape, node(v.base).type.shape);
+    return !body && is_whole(graph_, views_, input);
   }
   bool in_body(int id, int g) const {
     const LoopGroup& owner = result_.groups[static_cast<size_t>(g)];

@@ -53,6 +53,9 @@ class LayoutPass {
       for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = node.layout;
     } else if (is_reduction(node.op->prim)) {
       wanted[0] = result_[node.inputs[0]].layout;
+    } else if (moves_alike(node.op->prim)) {
+      node.layout = kept_by_moving(node);
+      wanted.assign(wanted.size(), node.layout);
     }
     for (size_t i = 0; i < node.inputs.size(); ++i)
       if (!is_elementwise(node.op->prim) || !is_virtual(node.inputs[i]))
@@ -71,6 +74,23 @@ class LayoutPass {
     if (node.layout.is_channels_last()) channels_last_ += node.type.shape.size();
     for (size_t i = 0; i < wanted.size() && i < preferred.size(); ++i) wanted[i] = preferred[i];
     return wanted;
+  }
+
+  /// Whether axes stay what they are, so that the result's memory can have the inputs' order.
+  static bool moves_alike(Prim prim) {
+    return prim == Prim::concat || prim == Prim::slice || prim == Prim::pad;
+  }
+  /// Channels last, if most of the elements that are moved have them last: their memory has strides, as
+  /// row-major memory has. Blocks have none.
+  Layout kept_by_moving(const GraphNode& node) const {
+    const Layout last{Layout::all_channels};
+    int64_t have = 0, all = 0;
+    for (const int input : node.inputs) {
+      const int64_t elements = result_[input].type.shape.size();
+      all += elements;
+      if (result_[input].layout == last) have += elements;
+    }
+    return 2 * have > all ? last : Layout{};
   }
 
   // Constants, indices and broadcasts are not stored element by element, so they fit any layout.

@@ -104,6 +104,8 @@ View own_view(const Graph& graph, int id) {
     view.kind = View::Kind::index;
     view.strides.assign(static_cast<size_t>(node.type.shape.rank()), 0);
     view.strides[static_cast<size_t>(node.attrs.integer("axis"))] = 1;
+  } else if (node.layout.is_channels_last()) {
+    view.strides = channels_last_strides(node.type.shape);
   } else if (node.order.empty()) {
     view.strides = contiguous_strides(node.type.shape);
   } else {
@@ -230,7 +232,7 @@ class Copies {
                    .attrs = {{"dtype", from.type.dtype}},
                    .inputs = {id},
                    .type = from.type,
-                   .layout = {},
+                   .layout = from.layout,
                    .epilogue = {},
                    .where = from.where,
                    .part = from.part,
@@ -240,15 +242,7 @@ class Copies {
   }
 
   // `id`, or a copy if it is not the whole memory of a node in order.
-  int dense(int id) {
-    const View& view = views_[static_cast<size_t>(id)];
-    if (view.kind == View::Kind::memory &&
-        view.is_whole(result_[id].type.shape, result_[view.base].type.shape)) {
-      // A blocked base can only be read as a whole.
-      if (view.base == id || result_[view.base].layout.block == 0) return id;
-    }
-    return copy(id);
-  }
+  int dense(int id) { return is_whole(result_, views_, id) ? id : copy(id); }
 
   const Graph& source_;
   Graph result_;
@@ -260,11 +254,19 @@ class Copies {
 
 }  // namespace
 
-bool View::is_whole(const Shape& shape, const Shape& base_shape) const {
-  if (kind != Kind::memory || offset != 0 || shape.size() != base_shape.size()) return false;
+bool is_whole(const Graph& graph, const std::vector<View>& views, int id) {
+  const View& view = views[static_cast<size_t>(id)];
+  if (view.kind != View::Kind::memory) return false;
+  const GraphNode& base = graph[view.base];
+  const Shape& shape = graph[id].type.shape;
+  // The order of blocked memory, and of memory with channels last, has a meaning only with the base's shape.
+  if (base.layout.block != 0)
+    return shape == base.type.shape && view.offset == 0 &&
+           view.strides == views[static_cast<size_t>(view.base)].strides;
+  if (view.offset != 0 || shape.size() != base.type.shape.size()) return false;
   int64_t stride = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
-    if (shape[i] != 1 && strides[static_cast<size_t>(i)] != stride) return false;
+    if (shape[i] != 1 && view.strides[static_cast<size_t>(i)] != stride) return false;
     stride *= shape[i];
   }
   return true;
@@ -290,10 +292,9 @@ OperandDesc operand_of(const Graph& graph, const std::vector<View>& views, int i
   const View& view = views[static_cast<size_t>(id)];
   const GraphNode& node = graph[id];
   const Layout layout = graph[view.base].layout;
-  if (layout.is_channels_last())
-    return {node.type.dtype, node.type.shape, {}, channels_last_strides(node.type.shape)};
-  return {node.type.dtype, node.type.shape, layout,
-          layout.block != 0 ? contiguous_strides(node.type.shape) : view.strides};
+  if (layout.block > 0)
+    return {node.type.dtype, node.type.shape, layout, contiguous_strides(node.type.shape)};
+  return {node.type.dtype, node.type.shape, {}, view.strides};
 }
 
 Graph add_copies(const Graph& graph) { return Copies(graph).run(); }

@@ -15,13 +15,13 @@ struct View {
   double value = 0;    // the constant
   int64_t offset = 0;  // elements into base; for an index: its value at the origin
   Ints strides;        // elements for each axis of the node's shape; for an index: its slope
-
-  /// Whether this is all of the base's memory, in order.
-  bool is_whole(const Shape& shape, const Shape& base_shape) const;
 };
 
 /// How each node is read. Throws Error(internal) for a reshape that cannot be a view; see add_copies.
 std::vector<View> find_views(const Graph& graph);
+
+/// Whether the node is all of its base's memory, in the order of that memory.
+bool is_whole(const Graph& graph, const std::vector<View>& views, int id);
 
 /// A node's value as an operand of a kernel.
 OperandDesc operand_of(const Graph& graph, const std::vector<View>& views, int id);

@@ -8,7 +8,7 @@ static Candidate concat_kernel(const KernelRequest& request) {
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output().shape.rank());
   return function_candidate(
       "generic concat", 0, [inputs = request.inputs, output = request.output(), axis](Buffers buffers) {
-        const Ints strides = contiguous_strides(output.shape);
+        const Ints& strides = output.strides;
         const size_t element = size_of(output.dtype);
         auto* to = static_cast<std::byte*>(buffers[inputs.size()]);
         for (size_t i = 0; i < inputs.size(); ++i) {

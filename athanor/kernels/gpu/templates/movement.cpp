@@ -1,7 +1,14 @@
 // pad, concat and fold: elements that are copied or summed from positions that follow from their index.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "athanor/kernels/copying_loop.h"
 #include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/loop_behind.h"
 #include "athanor/kernels/gpu/templates.h"
 
 namespace athanor::gpu {
@@ -21,17 +28,23 @@ GpuCandidate one(std::string name, GpuLaunch launch) {
 }  // namespace
 
 static std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTraits& traits) {
-  const OperandDesc& x = request.inputs[0];
+  const OperandDesc &x = request.inputs[0], &y = request.output();
   const Ints low = request.attrs.ints("low");
   const std::string type = stored(x.dtype);
-  ElementKernel kernel("pad", request.output().shape, {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
+  // Items in the order of the result's memory: its axes, those with long strides first.
+  Ints axes(low.size()), extents;
+  std::iota(axes.begin(), axes.end(), 0);
+  std::ranges::stable_sort(axes, std::greater<>(),
+                           [&](int64_t a) { return y.strides[static_cast<size_t>(a)]; });
+  for (const int64_t axis : axes) extents.push_back(y.shape[static_cast<int>(axis)]);
+  ElementKernel kernel("pad", Shape(extents), {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
   std::string inside = "1";
-  std::vector<std::string> from;
-  for (int d = 0; d < x.shape.rank(); ++d) {
-    const auto at = static_cast<size_t>(d);
-    kernel.code().line(fmt::format("const i64 j{0} = dim{0} - ({1});", d, low[at]));
-    inside += fmt::format(" && j{0} >= 0 && j{0} < {1}", d, x.shape[d]);
-    from.push_back(fmt::format("j{}", d));
+  std::vector<std::string> from(axes.size());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<size_t>(axes[i]);
+    from[axis] = fmt::format("j{}", i);
+    kernel.code().line(fmt::format("const i64 j{0} = dim{0} - ({1});", i, low[axis]));
+    inside += fmt::format(" && j{0} >= 0 && j{0} < {1}", i, x.shape[static_cast<int>(axis)]);
   }
   kernel.code().line(fmt::format("if ({}) y[flat] = x[{}];", inside, affine(0, x.strides, from)));
   kernel.code().line(fmt::format("else STORE({}, y, flat, {});", language_name(x.dtype),
@@ -40,24 +53,19 @@ static std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTrai
 }
 
 static std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& traits) {
-  const int rank = request.output().shape.rank();
-  const auto axis = static_cast<size_t>(normalize_axis(request.attrs.integer("axis"), rank));
-  const Ints strides = contiguous_strides(request.output().shape);
-  const std::string type = stored(request.output().dtype);
+  const OperandDesc& y = request.output();
+  const auto axis = static_cast<size_t>(normalize_axis(request.attrs.integer("axis"), y.shape.rank()));
+  const auto to = static_cast<int>(request.inputs.size());
   GpuCandidate candidate{"concat", {}, 0, {}};
   int64_t start = 0;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const OperandDesc& x = request.inputs[i];
-    const int64_t bytes = start * strides[axis] * static_cast<int64_t>(size_of(x.dtype));
+    LoopProgram copy = copying_loop(x.dtype, x.shape.to_ints(), x.strides, y.strides);
+    copy.operands[1].offset = start * y.strides[axis];
     start += x.shape[static_cast<int>(axis)];
     if (x.shape.size() == 0) continue;
-    ElementKernel kernel("concat", x.shape,
-                         {{"x", type, {static_cast<int>(i), 0}},
-                          {"y", type, {static_cast<int>(request.inputs.size()), bytes}}},
-                         traits);
-    kernel.code().line(fmt::format("y[{}] = x[{}];", affine(0, strides, kernel.index()),
-                                   affine(0, x.strides, kernel.index())));
-    candidate.launches.push_back(kernel.finish());
+    append_loop(candidate, simplify_loop(std::move(copy)), {static_cast<int>(i)}, {{to}},
+                request.scratch_buffer(), traits);
   }
   return {candidate};
 }
