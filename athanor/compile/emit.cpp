@@ -103,7 +103,7 @@ class Emitter {
   Ints strides_over_space(int id, const View& v) const {
     const Layout layout = v.kind == View::Kind::memory ? node(v.base).layout : Layout{};
     if (layout.block > 0) {
-      if (layout.together(group_.space[1]) != block_)
+      if (layout.block != block_)
         throw Error(ErrorCode::internal, "two blocked layouts meet in one loop", to_string(node(id).where));
       const Shape& s = group_.space;
       return contiguous_strides(Shape{s[0], s[1] / block_, s[2], s[3], block_});

@@ -1,4 +1,5 @@
-// Layouts: convolutions and pools keep blocked activations from op to op; elementwise ops take their layout.
+// Layouts: convolutions and pools keep blocked activations from op to op; elementwise ops take their layout,
+// and so do concatenations, slices and padding if it is channels last.
 #include <map>
 #include <utility>
 
@@ -21,6 +22,8 @@ const Op& reorder_op() {
   };
   return op;
 }
+
+constexpr Layout channels_last{Layout::all_channels};
 
 class LayoutPass {
  public:
@@ -55,7 +58,9 @@ class LayoutPass {
       wanted[0] = result_[node.inputs[0]].layout;
     } else if (moves_alike(node.op->prim)) {
       node.layout = kept_by_moving(node);
-      wanted.assign(wanted.size(), node.layout);
+      // Kernels read any strides, and a slice is a view.
+      for (size_t i = 0; i < wanted.size(); ++i)
+        if (result_[node.inputs[i]].layout == channels_last) wanted[i] = channels_last;
     }
     for (size_t i = 0; i < node.inputs.size(); ++i)
       if (!is_elementwise(node.op->prim) || !is_virtual(node.inputs[i]))
@@ -83,14 +88,13 @@ class LayoutPass {
   /// Channels last, if most of the elements that are moved have them last: their memory has strides, as
   /// row-major memory has. Blocks have none.
   Layout kept_by_moving(const GraphNode& node) const {
-    const Layout last{Layout::all_channels};
     int64_t have = 0, all = 0;
     for (const int input : node.inputs) {
       const int64_t elements = result_[input].type.shape.size();
       all += elements;
-      if (result_[input].layout == last) have += elements;
+      if (result_[input].layout == channels_last) have += elements;
     }
-    return 2 * have > all ? last : Layout{};
+    return 2 * have > all ? channels_last : Layout{};
   }
 
   // Constants, indices and broadcasts are not stored element by element, so they fit any layout.

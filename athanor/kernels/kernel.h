@@ -36,7 +36,7 @@ Ints channels_last_strides(const Shape& shape);
 /// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows)
 /// with `strides` in elements. Blocked operands are always dense. Outputs have no gaps, except behind rows
 /// that Backend::row_alignment() spaces, and are row-major unless Backend::takes_strides() or
-/// Backend::preferred_layouts() says otherwise.
+/// Backend::preferred_layouts() says otherwise; those of concat and pad may have channels last.
 struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;

@@ -31,7 +31,7 @@ TEST_F(ModelsProgram, ExplainShowsEveryKind) {
   }
 }
 
-// The U-Net has concatenations, for which too much would be copied; this chip has no matrix units for f32.
+// A U-Net has concatenations. This chip has no matrix units for f32.
 TEST_F(ModelsProgram, KernelsHaveChannelsLastIfThereAreUnitsForTheirType) {
   for (const auto& [model, precision, last] :
        {std::tuple{"resnet18", "bf16", true}, {"resnet18", "f32", false}, {"unet-small", "bf16", true}}) {

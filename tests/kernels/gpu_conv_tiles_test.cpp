@@ -52,6 +52,21 @@ TEST(HostResult, MayHaveChannelsLast) {
   }
 }
 
+TEST(HostResult, MovesToChannelsLast) {
+  const TestOperand x = view(DType::f32, {2, 5, 3, 4}, 1), other = view(DType::f32, {2, 7, 3, 4}, 2);
+  const Attrs around = {{"low", Ints{0, 1, 2, -1}}, {"high", Ints{0, 2, 0, 1}}, {"value", 0.5}};
+  for (const KernelRequest& first :
+       {request_of(find_op("concat"), {{"axis", int64_t{1}}}, {x, other}, DType::f32, {2, 12, 3, 4}, {}, {}),
+        request_of(find_op("pad"), around, {x}, DType::f32, {2, 8, 5, 4}, {}, {})}) {
+    const KernelRequest last = with_channels_last(first);
+    const std::vector<double> want = to_doubles(host_result(first).at(0)),
+                              got = to_doubles(host_result(last).at(0));
+    ASSERT_EQ(want.size(), got.size());
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(want[i], got[static_cast<size_t>(offset_of(last.output(), static_cast<int64_t>(i)))]) << i;
+  }
+}
+
 // It has no kernel that would compute these as the device does, and must say so.
 TEST(HostResult, IsNoneForBytesAndForComputedImagesWithChannelsLast) {
   const std::vector<TestOperand> bytes = {view(DType::f8e4m3, {1, 8, 16}, 1),
@@ -271,7 +286,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
 class ChannelsLast : public ::testing::Test {
  protected:
   ChannelsLast() { compile_options().deterministic = true; }  // the best guesses: no others are compiled
-  ~ChannelsLast() override { compile_options().deterministic = false; }
+  ~ChannelsLast() override { compile_options().deterministic = before_; }
 
   using Network = std::function<Tensor(const Tensor& x, const std::vector<Tensor>& w, DType dtype)>;
 
@@ -281,7 +296,8 @@ class ChannelsLast : public ::testing::Test {
     return value;
   }
 
-  /// Computes the loss and the norms of its gradients with and without the pass. `expected`: whether images
+  /// Computes the loss and the norms of its gradients with and without the pass. (Gradients themselves, which
+  /// the test would keep, are row-major.) `expected`: whether images
   /// have their channels last with it.
   static void compare(const Network& network, const std::vector<Shape>& shapes, bool expected) {
     const Device device = gpu_devices().front().device;
@@ -315,9 +331,11 @@ class ChannelsLast : public ::testing::Test {
     EXPECT_FALSE(last);
     for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 0.02 * std::abs(want[i])) << i;
   }
+
+ private:
+  bool before_ = compile_options().deterministic;
 };
 
-// Values that the tests kept would be row-major.
 TEST_F(ChannelsLast, ATrainedNetworkIsTheSameAsWithChannelsFirst) {
   ATHANOR_NEEDS_GPU();
   const auto network = [](const Tensor& x, const std::vector<Tensor>& w, DType dtype) {

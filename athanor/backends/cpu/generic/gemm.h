@@ -259,15 +259,14 @@ class Gemm {
   // c = activation(sums + bias), unless the tiles' ends have done that.
   void finish(const A* sums, int64_t stride, int64_t rows, int64_t columns, const T* bias, T* c) const {
     const Activation activation = shape_.activation;
-    const bool is_linear = activation == Activation::none || activation == Activation::relu;
-    if (in_place && is_linear) return;
+    if (in_place && (activation == Activation::none || activation == Activation::relu)) return;
     const bool adds = !in_place && bias != nullptr;
     const auto each = [&](const auto& activated) {
       for (int64_t i = 0; i < rows; ++i, sums += stride, c += shape_.n)
         for (int64_t j = 0; j < columns; ++j)
           c[j] = store<T>(activated(adds ? sums[j] + load(bias[j]) : sums[j]));
     };
-    // Loops without a choice for each element, of which compilers make vectors.
+    // Loops that choose no activation for each element. Compilers make vectors of them.
     if (activation == Activation::none)
       each([](A sum) { return sum; });
     else if (activation == Activation::relu)

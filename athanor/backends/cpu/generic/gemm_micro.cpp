@@ -146,15 +146,12 @@ void add_plain(int64_t rows, int64_t k, const T* a, const T* b, T* c, int64_t ld
       for (int j = 0; j < plain_columns; ++j) c[i * ldc + j] += a[i] * b[j];
 }
 
-// Unsigned numbers are never negative, so there is nothing to do for ReLU.
+// Only sums of integers are computed so. They are stored in another type, so Gemm adds the bias and finishes
+// them.
 template <class T>
 void run_plain_rows(int64_t some, int64_t k, const T* a, const T* b, T* c, int64_t ldc,
                     const TileEnd<T>& end) {
-  for (int64_t i = 0; i < some; ++i)
-    for (int j = 0; j < plain_columns; ++j) {
-      T& sum = c[i * ldc + j];
-      sum = (end.add ? sum : T{0}) + (end.bias != nullptr ? end.bias[j] : T{0});
-    }
+  for (int64_t i = 0; i < some && !end.add; ++i) std::fill_n(c + i * ldc, plain_columns, T{0});
   add_plain(some, k, a, b, c, ldc);
 }
 

@@ -20,8 +20,8 @@ struct TileEnd {
 /// c[i * ldc + j] = sum over p < k of a[p * rows + i] * b[p * columns + j], in this order.
 template <class T>
 struct MicroKernel {
-  static constexpr int most_elements = 12 * 32;  // of a tile: rows * columns
-  int rows, columns;
+  static constexpr int most_rows = 12, most_columns = 32;
+  int rows, columns;  // of a tile
   /// Computes and stores the first `some` rows of the tile.
   void (*run)(int64_t some, int64_t k, const T* a, const T* b, T* c, int64_t ldc, const TileEnd<T>& end);
   /// Adds one product after the other to what was there, in a whole tile: parts of k give the same bits as
@@ -50,7 +50,8 @@ void run_tile(const MicroKernel<T>& micro, int64_t k, const T* a, const T* b, T*
               int64_t columns, TileEnd<T> end) {
   if (columns == micro.columns) return micro.run(rows, k, a, b, c, ldc, end);
   // The sums go through a tile of their own, in the same order as those of whole tiles.
-  T tile[MicroKernel<T>::most_elements] = {}, bias[MicroKernel<T>::most_elements] = {};
+  T tile[MicroKernel<T>::most_rows * MicroKernel<T>::most_columns] = {},
+                                     bias[MicroKernel<T>::most_columns] = {};
   for (int64_t i = 0; i < rows && end.add; ++i) std::copy_n(c + i * ldc, columns, tile + i * micro.columns);
   if (end.bias != nullptr) {
     std::copy_n(end.bias, columns, bias);

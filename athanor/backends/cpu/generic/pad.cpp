@@ -5,13 +5,32 @@
 #include "athanor/backends/cpu/generic/strided.h"
 #include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
+#include "athanor/kernels/memory_order.h"
 
 namespace athanor::cpu {
 namespace {
 
+// Axes are in the order of the result's memory.
 struct Pad {
   OperandDesc input, output;
   Ints low;
+
+  explicit Pad(const KernelRequest& request)
+      : input(request.inputs[0]), output(request.output()), low(request.attrs.ints("low")) {
+    const Ints axes = memory_order(output);
+    for (OperandDesc* operand : {&input, &output}) {
+      operand->shape = Shape(ordered(operand->shape.to_ints(), axes));
+      operand->strides = ordered(operand->strides, axes);
+    }
+    low = ordered(low, axes);
+  }
+
+ private:
+  static Ints ordered(const Ints& values, const Ints& axes) {
+    Ints result;
+    for (const int64_t axis : axes) result.push_back(values[static_cast<size_t>(axis)]);
+    return result;
+  }
 };
 
 template <class T>
@@ -52,7 +71,7 @@ void run_pad(const Pad& pad, const T* from, T* to, T value) {
 }  // namespace
 
 static Candidate pad_kernel(const KernelRequest& request) {
-  const Pad pad{request.inputs[0], request.output(), request.attrs.ints("low")};
+  const Pad pad(request);
   const double value = request.attrs.number("value");
   return visit_dtype(request.output().dtype, [&]<class T>(T) {
     T filler;

@@ -1,15 +1,11 @@
 // pad, concat and fold: elements that are copied or summed from positions that follow from their index.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <functional>
-#include <numeric>
-#include <utility>
-
 #include "athanor/kernels/copying_loop.h"
 #include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/loop_behind.h"
 #include "athanor/kernels/gpu/templates.h"
+#include "athanor/kernels/memory_order.h"
 
 namespace athanor::gpu {
 namespace {
@@ -31,11 +27,8 @@ static std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTrai
   const OperandDesc &x = request.inputs[0], &y = request.output();
   const Ints low = request.attrs.ints("low");
   const std::string type = stored(x.dtype);
-  // Items in the order of the result's memory: its axes, those with long strides first.
-  Ints axes(low.size()), extents;
-  std::iota(axes.begin(), axes.end(), 0);
-  std::ranges::stable_sort(axes, std::greater<>(),
-                           [&](int64_t a) { return y.strides[static_cast<size_t>(a)]; });
+  const Ints axes = memory_order(y);  // of the items, too
+  Ints extents;
   for (const int64_t axis : axes) extents.push_back(y.shape[static_cast<int>(axis)]);
   ElementKernel kernel("pad", Shape(extents), {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
   std::string inside = "1";
@@ -55,17 +48,29 @@ static std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTrai
 static std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& traits) {
   const OperandDesc& y = request.output();
   const auto axis = static_cast<size_t>(normalize_axis(request.attrs.integer("axis"), y.shape.rank()));
-  const auto to = static_cast<int>(request.inputs.size());
+  const auto size = static_cast<int64_t>(size_of(y.dtype));
+  const std::string type = stored(y.dtype);
   GpuCandidate candidate{"concat", {}, 0, {}};
   int64_t start = 0;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const OperandDesc& x = request.inputs[i];
-    LoopProgram copy = copying_loop(x.dtype, x.shape.to_ints(), x.strides, y.strides);
-    copy.operands[1].offset = start * y.strides[axis];
+    // In bytes; whole vectors of it are added to the buffer's place, so that equal parts have equal kernels.
+    const int64_t part = start * y.strides[axis] * size, rest = part % OperandDesc::whole_vectors;
     start += x.shape[static_cast<int>(axis)];
     if (x.shape.size() == 0) continue;
-    append_loop(candidate, simplify_loop(std::move(copy)), {static_cast<int>(i)}, {{to}},
-                request.scratch_buffer(), traits);
+    const GpuLaunch::Argument from{static_cast<int>(i)},
+        to{static_cast<int>(request.inputs.size()), part - rest};
+    if (x.alignment == OperandDesc::whole_vectors) {
+      LoopProgram copy = copying_loop(x.dtype, x.shape.to_ints(), x.strides, y.strides);
+      copy.operands[1].offset = rest / size;
+      append_loop(candidate, copy, from, {to}, request.scratch_buffer(), traits);
+      continue;
+    }
+    // Loops move vectors, and take it that their buffers begin with one.
+    ElementKernel kernel("concat", x.shape, {{"x", type, from}, {"y", type, to}}, traits);
+    kernel.code().line(fmt::format("y[{}] = x[{}];", affine(rest / size, y.strides, kernel.index()),
+                                   affine(0, x.strides, kernel.index())));
+    candidate.launches.push_back(kernel.finish());
   }
   return {candidate};
 }
