@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "athanor/base/ceil_div.h"
 #include "athanor/base/in_threads.h"
 #include "athanor/base/philox.h"
 #include "athanor/kernels/epilogue.h"
@@ -27,6 +28,16 @@ namespace {
 
 // The elements of memory that an operand is given. Blocked ones have no strides.
 int64_t reach_of(const OperandDesc& operand) { return std::max(operand.reach(), operand.shape.size()); }
+
+// How many elements lie before an operand's first one, because strides are negative. The first one lies at a
+// whole vector, as kernels take it.
+int64_t before_first(const OperandDesc& operand) {
+  int64_t elements = 0;
+  for (int axis = 0; axis < operand.shape.rank() && operand.shape.size() > 0; ++axis)
+    elements -= std::min<int64_t>(0, (operand.shape[axis] - 1) * operand.strides[static_cast<size_t>(axis)]);
+  const auto size = static_cast<int64_t>(size_of(operand.dtype));
+  return ceil_div(elements * size, OperandDesc::whole_vectors) * OperandDesc::whole_vectors / size;
+}
 
 // One period of random numbers from -bound to bound for an operand. `number` is the operand's index, so that
 // each has other numbers. Equal operands would hide errors: in a sum of squares the errors of products
@@ -71,10 +82,12 @@ int64_t place_of(const OperandDesc& operand, int64_t flat) {
 HostArray in_order(const HostArray& numbers, const OperandDesc& operand) {
   HostArray ordered(operand.dtype, operand.shape);
   const size_t size = size_of(operand.dtype);
+  const int64_t first = before_first(operand);
   for (int64_t i = 0; i < operand.shape.size(); ++i)
-    std::memcpy(ordered.bytes.data() + static_cast<size_t>(i) * size,
-                numbers.bytes.data() + static_cast<size_t>(place_of(operand, i) % numbers.size()) * size,
-                size);
+    std::memcpy(
+        ordered.bytes.data() + static_cast<size_t>(i) * size,
+        numbers.bytes.data() + static_cast<size_t>((first + place_of(operand, i)) % numbers.size()) * size,
+        size);
   return ordered;
 }
 
@@ -200,8 +213,10 @@ Trial::Trial(Device device, const KernelRequest& request, const std::vector<Oper
     HostArray numbers = request.op->group_ends == i ? ends_of_groups(as, request.inputs[0].shape[0])
                                                     : numbers_for(i, as, bound);
     if (differs) numbers = in_order(numbers, numbered_as[i]);
+    const int64_t before = before_first(input);
+    first_.push_back(before * static_cast<int64_t>(size_of(input.dtype)));
     const size_t bytes =
-        static_cast<size_t>(differs ? numbers.size() : reach_of(input)) * size_of(input.dtype);
+        static_cast<size_t>(before + (differs ? numbers.size() : reach_of(input))) * size_of(input.dtype);
     inputs_.push_back(allocate(device, std::max<size_t>(1, bytes)));
     fill_repeating(*inputs_.back(), numbers, bytes);
   }
@@ -217,8 +232,8 @@ void Trial::compute_input(const Prologue& prologue) {
   scratch_ = allocate(device_, std::max<size_t>(1, loop.scratch_bytes));
   std::vector<Binding> buffers;
   for (size_t i = inputs_.size() - prologue.inputs(); i < inputs_.size(); ++i)
-    buffers.push_back({inputs_[i].get(), 0});
-  buffers.push_back({inputs_[prologue.input].get(), 0});
+    buffers.push_back({inputs_[i].get(), first_[i]});
+  buffers.push_back({inputs_[prologue.input].get(), first_[prologue.input]});
   buffers.push_back({scratch_.get(), 0});
   loop.kernel->enqueue(queue_of(device_), buffers);
 }
@@ -262,7 +277,7 @@ void Trial::launch(const Candidate& candidate) {
   if (!scratch_ || scratch_->bytes() < candidate.scratch_bytes)
     scratch_ = allocate(device_, std::max<size_t>(1, candidate.scratch_bytes));
   std::vector<Binding> buffers;
-  for (const auto& input : inputs_) buffers.push_back({input.get(), 0});
+  for (size_t i = 0; i < inputs_.size(); ++i) buffers.push_back({inputs_[i].get(), first_[i]});
   for (const auto& output : outputs_) buffers.push_back({output.get(), 0});
   buffers.push_back({scratch_.get(), 0});
   candidate.kernel->enqueue(queue_of(device_), buffers);

@@ -32,6 +32,7 @@ class Trial {
   Device device_;
   std::vector<OperandDesc> results_;
   std::vector<std::shared_ptr<Storage>> inputs_, outputs_;
+  std::vector<int64_t> first_;  // for each input: where its first element lies, in bytes
   std::shared_ptr<Storage> scratch_;
 };
 

@@ -1,5 +1,6 @@
 // Convolutions by the tile engine: every such candidate, in all three directions, for shapes that are not
 // multiples of tiles, vectors and runs of pixels.
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -65,6 +66,21 @@ TEST(HostResult, MovesToChannelsLast) {
     for (size_t i = 0; i < want.size(); ++i)
       ASSERT_EQ(want[i], got[static_cast<size_t>(offset_of(last.output(), static_cast<int64_t>(i)))]) << i;
   }
+}
+
+// The elements of a flipped operand lie before its first one.
+TEST(HostResult, ReadsBackwards) {
+  const auto result_with = [](const Ints& strides) {
+    KernelRequest request =
+        request_of(find_op("concat"), {{"axis", int64_t{0}}},
+                   {view(DType::f32, {3, 3}, 1), view(DType::f32, {2, 3}, 2)}, DType::f32, {5, 3}, {}, {});
+    request.inputs[0].strides = strides;
+    return to_doubles(host_result(request).at(0));
+  };
+  const std::vector<double> forwards = result_with({3, 1}), backwards = result_with({-3, -1});
+  std::vector<double> turned = forwards;
+  std::reverse(turned.begin(), turned.begin() + 9);
+  EXPECT_EQ(backwards, turned);
 }
 
 // It has no kernel that would compute these as the device does, and must say so.
