@@ -1,9 +1,9 @@
 #include "athanor/kernels/joined_walk.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <numeric>
+
+#include "athanor/kernels/memory_order.h"
 
 namespace athanor {
 namespace {
@@ -64,14 +64,11 @@ LoopProgram over(LoopProgram program, const Ints& space) {
 
 /// The same loop with its dimensions in the order in which an operand's elements lie, longest strides first.
 LoopProgram in_order_of(LoopProgram program, size_t operand) {
-  const Ints strides = program.operands[operand].strides;
-  std::vector<size_t> order(program.space.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(), [&](size_t d) { return strides[d]; });
+  const Ints order = memory_order(program.operands[operand].strides);
   const auto turn = [&](auto& values) {
     if (values.size() != order.size()) return;
     auto turned = values;
-    for (size_t d = 0; d < order.size(); ++d) turned[d] = values[order[d]];
+    for (size_t d = 0; d < order.size(); ++d) turned[d] = values[static_cast<size_t>(order[d])];
     values = std::move(turned);
   };
   turn(program.space);

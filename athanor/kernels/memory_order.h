@@ -1,19 +1,19 @@
-// The order in which an operand's elements lie in memory.
+// The order in which elements lie in memory.
 #pragma once
 #include <algorithm>
 #include <functional>
 #include <numeric>
 
-#include "athanor/kernels/kernel.h"
+#include "athanor/graph/shape.h"
 
 namespace athanor {
 
-/// An operand's axes, those with long strides first.
-inline Ints memory_order(const OperandDesc& operand) {
-  Ints axes(operand.strides.size());
+/// The axes with these strides, those with long ones first.
+inline Ints memory_order(const Ints& strides) {
+  Ints axes(strides.size());
   std::iota(axes.begin(), axes.end(), 0);
   std::ranges::stable_sort(axes, std::greater<>(),
-                           [&](int64_t axis) { return operand.strides[static_cast<size_t>(axis)]; });
+                           [&](int64_t axis) { return strides[static_cast<size_t>(axis)]; });
   return axes;
 }
 

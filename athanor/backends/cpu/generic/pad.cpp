@@ -17,7 +17,7 @@ struct Pad {
 
   explicit Pad(const KernelRequest& request)
       : input(request.inputs[0]), output(request.output()), low(request.attrs.ints("low")) {
-    const Ints axes = memory_order(output);
+    const Ints axes = memory_order(output.strides);
     for (OperandDesc* operand : {&input, &output}) {
       operand->shape = Shape(ordered(operand->shape.to_ints(), axes));
       operand->strides = ordered(operand->strides, axes);

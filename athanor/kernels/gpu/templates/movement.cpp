@@ -27,7 +27,7 @@ static std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTrai
   const OperandDesc &x = request.inputs[0], &y = request.output();
   const Ints low = request.attrs.ints("low");
   const std::string type = stored(x.dtype);
-  const Ints axes = memory_order(y);  // of the items, too
+  const Ints axes = memory_order(y.strides);  // of the items, too
   Ints extents;
   for (const int64_t axis : axes) extents.push_back(y.shape[static_cast<int>(axis)]);
   ElementKernel kernel("pad", Shape(extents), {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
