@@ -113,17 +113,10 @@ class Attention {
   /// Stores the sums' columns as rows of a result.
   void store_rows(Buffers b, const HeadOperand& to, const Panel& own, int64_t features, const A* sums) const {
     T* const out = to.at<T>(b, own.head) + own.begin * to.row();
-    int64_t some = 0;
     if constexpr (std::is_same_v<T, float>)
-      for (; to.feature() == 1 && some + 4 <= own.count; some += 4) {
-        int64_t f = 0;
-        for (; f + 4 <= features; f += 4)
-          packing::transpose4(sums + f * micro_.columns + some, micro_.columns, out + some * to.row() + f,
-                              to.row());
-        for (; f < features; ++f)
-          for (int64_t c = some; c < some + 4; ++c) out[c * to.row() + f] = sums[f * micro_.columns + c];
-      }
-    for (int64_t c = some; c < own.count; ++c)
+      if (to.feature() == 1 && packing::turn({sums, features, own.count, micro_.columns}, out, to.row()))
+        return;
+    for (int64_t c = 0; c < own.count; ++c)
       for (int64_t f = 0; f < features; ++f)
         out[c * to.row() + f * to.feature()] = store<T>(sums[f * micro_.columns + c]);
   }

@@ -51,8 +51,9 @@ class Gemm {
       else
         column_groups_ = std::min(chunk_panels_, divide_up(threads, row_blocks));
     }
-    block_rows_ = divide_up(divide_up(std::max<int64_t>(shape.m, 1), row_blocks), micro_.rows) * micro_.rows;
-    row_blocks_ = divide_up(shape.m, block_rows_);
+    const int64_t row_tiles = divide_up(shape.m, micro_.rows);
+    row_blocks_ = std::min(row_blocks, row_tiles);
+    block_rows_ = divide_up(row_tiles, std::max<int64_t>(row_blocks_, 1)) * micro_.rows;
   }
 
   size_t scratch_bytes() const {
@@ -145,8 +146,7 @@ class Gemm {
              [&](int64_t begin, int64_t end, int thread) {
                std::byte* own = threads + static_cast<size_t>(thread) * thread_bytes();
                for (int64_t i = begin; i < end; ++i)
-                 run_block(operands, chunk, i / column_groups_ * block_rows_, i % column_groups_, packed_b,
-                           own);
+                 run_block(operands, chunk, i / column_groups_, i % column_groups_, packed_b, own);
              });
       }
   }
@@ -164,10 +164,15 @@ class Gemm {
          micro_.columns, packed + (k_block * depth_ * chunk.panels + panel * depth_at(p)) * micro_.columns);
   }
 
-  // Computes the block of rows from `row` on, for the group `group` of the chunk's columns.
-  void run_block(const Operands& operands, const Chunk& chunk, int64_t row, int64_t group, const A* packed_b,
-                 std::byte* memory) const {
-    const int64_t rows = std::min(block_rows_, shape_.m - row);
+  // The first row of a block. Blocks differ by a tile's rows at most, so that threads get equally many.
+  int64_t first_row(int64_t block) const {
+    return std::min(shape_.m, divide_up(shape_.m, micro_.rows) * block / row_blocks_ * micro_.rows);
+  }
+
+  // Computes a block of rows, for the group `group` of the chunk's columns.
+  void run_block(const Operands& operands, const Chunk& chunk, int64_t row_block, int64_t group,
+                 const A* packed_b, std::byte* memory) const {
+    const int64_t row = first_row(row_block), rows = first_row(row_block + 1) - row;
     const int64_t begin = chunk.panels * group / column_groups_,
                   end = chunk.panels * (group + 1) / column_groups_;
     const int64_t column = (chunk.first_panel + begin) * micro_.columns;
@@ -191,9 +196,11 @@ class Gemm {
         const A* b = packed_b + (k_block * depth_ * chunk.panels + panel * depth) * micro_.columns;
         const T* bias = operands.bias == nullptr ? nullptr : operands.bias + column + x;
         for (int64_t i = 0; i < rows; i += micro_.rows) {
-          prefetch_tile(micro_, sums + (i + micro_.rows) * stride + x, stride);
+          const A* const next = i + micro_.rows < rows ? sums + (i + micro_.rows) * stride + x
+                                : panel + 1 < end      ? sums + x + micro_.columns
+                                                       : nullptr;
           run_tile(micro_, depth, packed_a + i * depth, b, sums + i * stride + x, stride,
-                   std::min<int64_t>(micro_.rows, rows - i), columns, end_of_tile(p, bias));
+                   std::min<int64_t>(micro_.rows, rows - i), columns, end_of_tile(p, bias, next));
         }
         if (last) finish(sums + x, stride, rows, columns, bias, c + x);
       }
@@ -240,17 +247,17 @@ class Gemm {
     const T* bias = operands.bias == nullptr ? nullptr : operands.bias + column;
     if constexpr (in_place) {
       for (int64_t i = 0; i < shape_.m; i += micro_.rows) {
-        prefetch_tile(micro_, c + (i + micro_.rows) * shape_.n, shape_.n);
+        const T* const next = i + micro_.rows < shape_.m ? c + (i + micro_.rows) * shape_.n : nullptr;
         run_tile(micro_, depth, packed_a + i * depth, packed_b, c + i * shape_.n, shape_.n,
-                 std::min<int64_t>(micro_.rows, shape_.m - i), columns, end_of_tile(p, bias));
+                 std::min<int64_t>(micro_.rows, shape_.m - i), columns, end_of_tile(p, bias, next));
       }
       if (p + depth_ >= shape_.k) finish(c, shape_.n, shape_.m, columns, bias, c);
     }
   }
 
   // For a tile of the block of k from `p` on, whose columns have these numbers to add.
-  TileEnd<A> end_of_tile(int64_t p, [[maybe_unused]] const T* bias) const {
-    TileEnd<A> end{.add = p > 0};
+  TileEnd<A> end_of_tile(int64_t p, [[maybe_unused]] const T* bias, const A* next) const {
+    TileEnd<A> end{.add = p > 0, .next = next};
     if constexpr (in_place)
       if (p + depth_ >= shape_.k) end.bias = bias, end.relu = shape_.activation == Activation::relu;
     return end;
@@ -279,9 +286,9 @@ class Gemm {
   int threads_;
   MicroKernel<A> micro_;
   int64_t depth_, k_blocks_, chunk_k_blocks_, chunk_panels_;
-  int64_t block_rows_, row_blocks_, column_groups_ = 1;
-  bool by_item_;           // each thread computes whole products of the batch
-  bool few_rows_ = false;  // A is packed for all threads
+  int64_t block_rows_, row_blocks_, column_groups_ = 1;  // block_rows_: the most of a block
+  bool by_item_;                                         // each thread computes whole products of the batch
+  bool few_rows_ = false;                                // A is packed for all threads
 };
 
 }  // namespace athanor::cpu

@@ -14,6 +14,8 @@ struct TileEnd {
   const T* bias = nullptr;
   /// Then negative sums become 0. NaN stays.
   bool relu = false;
+  /// The tile that is written next, which is fetched to the caches meanwhile; nullptr: none.
+  const T* next = nullptr;
 };
 
 /// The product of two packed panels: for i < rows, j < columns
@@ -33,15 +35,6 @@ struct MicroKernel {
 /// uint64_t.
 template <class T>
 MicroKernel<T> micro_kernel();
-
-/// Fetches the lines of the tile at c, which is written after the next one.
-template <class T>
-void prefetch_tile(const MicroKernel<T>& micro, const T* c, int64_t ldc) {
-  for (int i = 0; i < micro.rows; ++i) {
-    __builtin_prefetch(c + i * ldc, 1);
-    __builtin_prefetch(c + i * ldc + micro.columns - 1, 1);
-  }
-}
 
 /// run(), of which only the first `rows` and `columns` of the tile are stored. `end.bias` has `columns`
 /// elements.
