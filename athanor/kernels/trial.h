@@ -3,14 +3,11 @@
 #include <memory>
 #include <vector>
 
-#include "athanor/graph/host_array.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/timing.h"
+#include "athanor/kernels/trial_results.h"
 
 namespace athanor {
-
-/// The outputs of one run: all elements of each or, of a large one, those at its begin, middle and end.
-using TrialResults = std::vector<HostArray>;
 
 class Trial {
  public:
@@ -35,11 +32,5 @@ class Trial {
   std::vector<int64_t> first_;  // for each input: where its first element lies, in bytes
   std::shared_ptr<Storage> scratch_;
 };
-
-/// The request's result by the host's own kernel; {} if it has none.
-TrialResults host_result(const KernelRequest& request);
-
-/// Whether two results differ by no more than rounding in the type that the request computes in.
-bool agree(const TrialResults& a, const TrialResults& b, const KernelRequest& request);
 
 }  // namespace athanor

@@ -6,6 +6,7 @@
 
 #include "athanor/compile/options.h"
 #include "athanor/compile/plan.h"
+#include "athanor/kernels/host_result.h"
 #include "athanor/kernels/trial.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"

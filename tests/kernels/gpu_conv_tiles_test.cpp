@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "athanor/kernels/trial.h"
+#include "athanor/kernels/host_result.h"
 #include "athanor/ops/conv_problem.h"
 #include "gpu_kernels.h"
 #include "tests/support/normalising_loop.h"

@@ -1,5 +1,6 @@
 // How a trial shows that a kernel is less exact than required.
 #include "athanor/kernels/trial.h"
+#include "athanor/kernels/host_result.h"
 
 #include <gtest/gtest.h>
 

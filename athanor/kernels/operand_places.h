@@ -1,0 +1,25 @@
+// Where an operand's elements lie in its memory.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "athanor/kernels/kernel.h"
+
+namespace athanor {
+
+/// The elements of memory that an operand is given. Blocked ones have no strides.
+inline int64_t reach_of(const OperandDesc& operand) {
+  return std::max(operand.reach(), operand.shape.size());
+}
+
+/// The element of memory that holds element `flat`, counted row-major.
+inline int64_t place_of(const OperandDesc& operand, int64_t flat) {
+  int64_t place = 0;
+  for (int axis = operand.shape.rank(); axis-- > 0;) {
+    place += flat % operand.shape[axis] * operand.strides[static_cast<size_t>(axis)];
+    flat /= operand.shape[axis];
+  }
+  return place;
+}
+
+}  // namespace athanor
