@@ -11,6 +11,7 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/host_result.h"
+#include "athanor/kernels/trial_results.h"
 #include "athanor/kernels/tuning_cache.h"
 #include "athanor/kernels/waiting.h"
 #include "athanor/kernels/watchdog.h"

@@ -1,5 +1,6 @@
 #include "athanor/kernels/host_result.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>

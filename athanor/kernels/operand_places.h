@@ -7,12 +7,12 @@
 
 namespace athanor {
 
-/// The elements of memory that an operand is given. Blocked ones have no strides.
+/// How many elements of memory an operand is given. Blocked ones have no strides.
 inline int64_t reach_of(const OperandDesc& operand) {
   return std::max(operand.reach(), operand.shape.size());
 }
 
-/// The element of memory that holds element `flat`, counted row-major.
+/// Where element `flat`, counted row-major, lies: in elements, from the operand's first one on.
 inline int64_t place_of(const OperandDesc& operand, int64_t flat) {
   int64_t place = 0;
   for (int axis = operand.shape.rank(); axis-- > 0;) {

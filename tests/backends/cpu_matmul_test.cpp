@@ -144,7 +144,8 @@ TEST(CpuMatmul, AnyNumberOfThreads) {
   for (const int threads : {1, 2, 5}) {
     set_cpu_threads(threads);
     EXPECT_TRUE(cpu_threads() == threads || cpu_threads() == 1);  // 1: built without OpenMP
-    check({random_value(DType::f32, {1, 100, 130}, 1), random_value(DType::f32, {1, 130, 90}, 2)});
+    for (const int64_t m : {100, 601})
+      check({random_value(DType::f32, {1, m, 130}, 1), random_value(DType::f32, {1, 130, 90}, 2)});
   }
   set_cpu_threads(0);
   EXPECT_THROW(set_cpu_threads(-1), std::exception);
@@ -154,7 +155,7 @@ TEST(CpuMatmul, AnyNumberOfThreads) {
 // side of [200, 700] x [700, 90] is packed for all threads.
 TEST(CpuMatmul, ManyThreadsGiveTheSameBits) {
   for (const auto& [b, m, k, n] : std::vector<std::array<int64_t, 4>>{
-           {1, 10, 700, 300}, {1, 200, 700, 90}, {1, 300, 700, 50}, {8, 40, 300, 60}}) {
+           {1, 10, 700, 300}, {1, 200, 700, 90}, {1, 300, 700, 50}, {1, 601, 300, 70}, {8, 40, 300, 60}}) {
     std::vector<TestOperand> inputs = {random_value(DType::f32, {b, m, k}, 1),
                                        random_value(DType::f32, {b, k, n}, 2)};
     std::vector<double> first;

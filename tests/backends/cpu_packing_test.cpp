@@ -22,7 +22,7 @@ void check_packing(int64_t count, int64_t depth, int64_t width) {
   constexpr int64_t gap = 3;
   for (const bool along : {true, false}) {
     const int64_t stride = along ? depth + gap : 1, depth_stride = along ? 1 : count + gap;
-    const auto from = counted<T>((count + gap) * (depth + gap));
+    const auto from = counted<T>((count - 1) * stride + (depth - 1) * depth_stride + 1);
     const int64_t panels = (count + width - 1) / width;
     std::vector<float> packed(static_cast<size_t>(panels * width * depth) + 1, -1);
     cpu::pack(cpu::Vectors<T>{from.data(), count, stride, depth, depth_stride}, width, packed.data());
@@ -39,7 +39,7 @@ void check_packing(int64_t count, int64_t depth, int64_t width) {
 }
 
 TEST(CpuPacking, VectorsOfAnyNumberAndDepth) {
-  for (const int64_t width : {4, 6, 12, 16, 32})
+  for (const int64_t width : {4, 6, 8, 12, 16, 32})
     for (const int64_t count : {1, 2, 3, 4, 5, 11, 12, 17, 31, 33, 70})
       for (const int64_t depth : {1, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 45}) {
         check_packing<float>(count, depth, width);
@@ -47,7 +47,7 @@ TEST(CpuPacking, VectorsOfAnyNumberAndDepth) {
       }
 }
 
-TEST(CpuPacking, TurnsOnlyMatricesThatFillAVector) {
+TEST(CpuPacking, TurnsNoMatrixOfFewRowsOrColumns) {
   const auto from = counted<float>(3 * 64);
   std::vector<float> to(3 * 64, -1);
   EXPECT_FALSE(cpu::packing::turn({from.data(), 3, 64, 64}, to.data(), 3));
@@ -55,17 +55,23 @@ TEST(CpuPacking, TurnsOnlyMatricesThatFillAVector) {
   EXPECT_EQ(to, std::vector<float>(3 * 64, -1));
 }
 
-// The rows between are another's.
+// The elements between the rows are another's.
 TEST(CpuPacking, TurnsToRowsThatAreApart) {
-  constexpr int64_t rows = 7, columns = 37, stride = 11;
-  const auto from = counted<float>(rows * columns);
-  std::vector<float> to(columns * stride, -1);
-  if (!cpu::packing::turn({from.data(), rows, columns, columns}, to.data(), stride))
-    GTEST_SKIP() << "this processor has no vectors";
-  for (int64_t c = 0; c < columns; ++c)
-    for (int64_t r = 0; r < stride; ++r)
-      EXPECT_EQ(to[static_cast<size_t>(c * stride + r)],
-                r < rows ? from[static_cast<size_t>(r * columns + c)] : -1);
+#if !defined(__x86_64__) && !defined(__aarch64__)
+  GTEST_SKIP() << "no vectors are known for this processor";
+#endif
+  constexpr int64_t stride = 41;
+  for (const int64_t rows : {4, 7, 37})
+    for (const int64_t columns : {4, 5, 7, 8, 15, 16, 37}) {
+      const auto from = counted<float>(rows * columns);
+      std::vector<float> to(static_cast<size_t>(columns * stride), -1);
+      ASSERT_TRUE(cpu::packing::turn({from.data(), rows, columns, columns}, to.data(), stride));
+      for (int64_t c = 0; c < columns; ++c)
+        for (int64_t r = 0; r < stride; ++r)
+          ASSERT_EQ(to[static_cast<size_t>(c * stride + r)],
+                    r < rows ? from[static_cast<size_t>(r * columns + c)] : -1)
+              << rows << " rows of " << columns << ", row " << r << ", column " << c;
+    }
 }
 
 }  // namespace

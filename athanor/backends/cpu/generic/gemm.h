@@ -196,11 +196,13 @@ class Gemm {
         const A* b = packed_b + (k_block * depth_ * chunk.panels + panel * depth) * micro_.columns;
         const T* bias = operands.bias == nullptr ? nullptr : operands.bias + column + x;
         for (int64_t i = 0; i < rows; i += micro_.rows) {
-          const A* const next = i + micro_.rows < rows ? sums + (i + micro_.rows) * stride + x
-                                : panel + 1 < end      ? sums + x + micro_.columns
-                                                       : nullptr;
+          TileEnd<A> tile_end = end_of_tile(p, bias);
+          if (const int64_t next = i + micro_.rows; next < rows)
+            fetch(sums + next * stride + x, rows - next, stride, tile_end);
+          else if (panel + 1 < end)
+            fetch(sums + x + micro_.columns, rows, stride, tile_end);
           run_tile(micro_, depth, packed_a + i * depth, b, sums + i * stride + x, stride,
-                   std::min<int64_t>(micro_.rows, rows - i), columns, end_of_tile(p, bias, next));
+                   std::min<int64_t>(micro_.rows, rows - i), columns, tile_end);
         }
         if (last) finish(sums + x, stride, rows, columns, bias, c + x);
       }
@@ -247,20 +249,27 @@ class Gemm {
     const T* bias = operands.bias == nullptr ? nullptr : operands.bias + column;
     if constexpr (in_place) {
       for (int64_t i = 0; i < shape_.m; i += micro_.rows) {
-        const T* const next = i + micro_.rows < shape_.m ? c + (i + micro_.rows) * shape_.n : nullptr;
+        TileEnd<A> tile_end = end_of_tile(p, bias);
+        if (const int64_t next = i + micro_.rows; next < shape_.m)
+          fetch(c + next * shape_.n, shape_.m - next, shape_.n, tile_end);
         run_tile(micro_, depth, packed_a + i * depth, packed_b, c + i * shape_.n, shape_.n,
-                 std::min<int64_t>(micro_.rows, shape_.m - i), columns, end_of_tile(p, bias, next));
+                 std::min<int64_t>(micro_.rows, shape_.m - i), columns, tile_end);
       }
       if (p + depth_ >= shape_.k) finish(c, shape_.n, shape_.m, columns, bias, c);
     }
   }
 
   // For a tile of the block of k from `p` on, whose columns have these numbers to add.
-  TileEnd<A> end_of_tile(int64_t p, [[maybe_unused]] const T* bias, const A* next) const {
-    TileEnd<A> end{.add = p > 0, .next = next};
+  TileEnd<A> end_of_tile(int64_t p, [[maybe_unused]] const T* bias) const {
+    TileEnd<A> end{.add = p > 0};
     if constexpr (in_place)
       if (p + depth_ >= shape_.k) end.bias = bias, end.relu = shape_.activation == Activation::relu;
     return end;
+  }
+
+  // Has a tile fetch the one at `next`, of which `rows` are left.
+  void fetch(const A* next, int64_t rows, int64_t stride, TileEnd<A>& end) const {
+    end.next = next, end.next_rows = std::min<int64_t>(micro_.rows, rows), end.next_stride = stride;
   }
 
   // c = activation(sums + bias), unless the tiles' ends have done that.

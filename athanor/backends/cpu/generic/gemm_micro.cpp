@@ -70,15 +70,18 @@ HWY_INLINE void fetch_to_write(const void* line) {
 // Adds products and meanwhile fetches the next tile, a row at a time: all of its lines at once would wait
 // for each other.
 template <int rows, class T>
-HWY_INLINE void add_products_and_fetch(int64_t k, const T* a, const T* b, const T* next, int64_t ldc,
+HWY_INLINE void add_products_and_fetch(int64_t k, const T* a, const T* b, const TileEnd<T>& end,
                                        Sums<T>& sums) {
-  const int64_t part = k / tile_rows;
-  for (int i = 0; i < tile_rows; ++i, next += ldc, a += part * tile_rows, b += part * 2 * lanes<T>) {
+  const int64_t part = end.next_rows > 0 ? k / end.next_rows : 0;
+  const T* next = end.next;
+  for (int64_t i = 0; i < end.next_rows; ++i, next += end.next_stride) {
     fetch_to_write(next);
+    if constexpr (2 * lanes<T> * sizeof(T) > 64) fetch_to_write(next + lanes<T>);
     fetch_to_write(next + 2 * lanes<T> - 1);
     add_products<rows>(part, a, b, sums);
+    a += part * tile_rows, b += part * 2 * lanes<T>;
   }
-  add_products<rows>(k - tile_rows * part, a, b, sums);
+  add_products<rows>(k - end.next_rows * part, a, b, sums);
 }
 
 template <int rows, class T>
@@ -88,10 +91,7 @@ HWY_INLINE void run_some(int64_t k, const T* a, const T* b, T* HWY_RESTRICT c, i
   Sums<T> sums;
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) sums.left[i] = sums.right[i] = hn::Zero(d);
-  if (end.next != nullptr)
-    add_products_and_fetch<rows>(k, a, b, end.next, ldc, sums);
-  else
-    add_products<rows>(k, a, b, sums);
+  add_products_and_fetch<rows>(k, a, b, end, sums);
   if (end.add) {
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {

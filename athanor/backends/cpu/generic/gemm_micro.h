@@ -14,8 +14,10 @@ struct TileEnd {
   const T* bias = nullptr;
   /// Then negative sums become 0. NaN stays.
   bool relu = false;
-  /// The tile that is written next, which is fetched to the caches meanwhile; nullptr: none.
+  /// The rows of the tile that is written next, `next_stride` elements apart, which are fetched to the caches
+  /// meanwhile.
   const T* next = nullptr;
+  int64_t next_rows = 0, next_stride = 0;
 };
 
 /// The product of two packed panels: for i < rows, j < columns

@@ -1,5 +1,7 @@
 #include "athanor/backends/cpu/generic/gemm_pack.h"
 
+#include <algorithm>
+
 #include "athanor/backends/cpu/generic/product_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "athanor/backends/cpu/generic/gemm_pack.cpp"
@@ -44,12 +46,11 @@ HWY_INLINE void store_blocks(D d, hn::Vec<D> v, float* to, int64_t between) {
   }
 }
 
-template <class T>
-bool turn_matrix(const Matrix<T>& m, float* HWY_RESTRICT to, int64_t stride) {
-  const hn::ScalableTag<float> d;
-  const hn::RepartitionToWide<decltype(d)> pairs;
-  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(decltype(d)()));
-  if (m.columns < lanes || m.rows < 4) return false;
+// With vectors of D, for at least as many columns as they have elements, and at least 4 rows.
+template <class D, class T>
+HWY_INLINE void turn_with(D d, const Matrix<T>& m, float* HWY_RESTRICT to, int64_t stride) {
+  const hn::RepartitionToWide<D> pairs;
+  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(D()));
   // The last columns and rows overlap those before them if need be.
   for (int64_t next_column = 0; next_column < m.columns; next_column += lanes)
     for (int64_t next_row = 0; next_row < m.rows; next_row += 4) {
@@ -70,6 +71,16 @@ bool turn_matrix(const Matrix<T>& m, float* HWY_RESTRICT to, int64_t stride) {
       store(hn::InterleaveLower(pairs, high_ab, high_ce), 2);
       store(hn::InterleaveUpper(pairs, high_ab, high_ce), 3);
     }
+}
+
+template <class T>
+bool turn_matrix(const Matrix<T>& m, float* to, int64_t stride) {
+  const hn::ScalableTag<float> all;
+  if (m.rows < 4 || m.columns < 4) return false;
+  if (m.columns >= static_cast<int64_t>(hn::Lanes(all)))
+    turn_with(all, m, to, stride);
+  else
+    turn_with(hn::FixedTag<float, 4>(), m, to, stride);
   return true;
 }
 #endif

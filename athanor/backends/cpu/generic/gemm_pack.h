@@ -40,8 +40,8 @@ struct Matrix {
   int64_t rows, columns, stride;
 };
 
-/// Writes the matrix's columns as rows, `stride` elements apart. If there are fewer than 4 rows, or fewer
-/// columns than a vector of the processor has elements, it writes nothing and returns false.
+/// Writes the matrix's columns as rows, `stride` elements apart. With fewer than 4 rows or columns, or
+/// without vectors of 4 floats, it writes nothing and returns false.
 bool turn(const Matrix<float>& m, float* to, int64_t stride);
 bool turn(const Matrix<bf16>& m, float* to, int64_t stride);
 
