@@ -28,7 +28,7 @@ HostArray placed(const HostArray& result, const OperandDesc& output) {
   const int64_t row = output.strides.back() == 1 ? std::max<int64_t>(1, output.shape[-1]) : 1;  // together
   const auto size = size_of(output.dtype), bytes = static_cast<size_t>(row) * size;
   for (int64_t i = 0; i < output.shape.size(); i += row)
-    std::memcpy(ordered.bytes.data() + static_cast<size_t>(place_of(output, i)) * size,
+    std::memcpy(ordered.bytes.data() + static_cast<size_t>(element_offset(output, i)) * size,
                 result.bytes.data() + static_cast<size_t>(i) * size, bytes);
   return ordered;
 }

@@ -13,13 +13,13 @@ inline int64_t reach_of(const OperandDesc& operand) {
 }
 
 /// Where element `flat`, counted row-major, lies: in elements, from the operand's first one on.
-inline int64_t place_of(const OperandDesc& operand, int64_t flat) {
-  int64_t place = 0;
+inline int64_t element_offset(const OperandDesc& operand, int64_t flat) {
+  int64_t offset = 0;
   for (int axis = operand.shape.rank(); axis-- > 0;) {
-    place += flat % operand.shape[axis] * operand.strides[static_cast<size_t>(axis)];
+    offset += flat % operand.shape[axis] * operand.strides[static_cast<size_t>(axis)];
     flat /= operand.shape[axis];
   }
-  return place;
+  return offset;
 }
 
 }  // namespace athanor

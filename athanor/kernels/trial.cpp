@@ -62,10 +62,10 @@ HostArray in_order(const HostArray& numbers, const OperandDesc& operand) {
   const size_t size = size_of(operand.dtype);
   const int64_t first = before_first(operand);
   for (int64_t i = 0; i < operand.shape.size(); ++i)
-    std::memcpy(
-        ordered.bytes.data() + static_cast<size_t>(i) * size,
-        numbers.bytes.data() + static_cast<size_t>((first + place_of(operand, i)) % numbers.size()) * size,
-        size);
+    std::memcpy(ordered.bytes.data() + static_cast<size_t>(i) * size,
+                numbers.bytes.data() +
+                    static_cast<size_t>((first + element_offset(operand, i)) % numbers.size()) * size,
+                size);
   return ordered;
 }
 
