@@ -57,16 +57,6 @@ HWY_INLINE void store(const Sums<T>& sums, T* HWY_RESTRICT c, int64_t ldc) {
   }
 }
 
-// Fetches a cache line that is about to be written. (GCC's builtin fetches it for reading, unless PREFETCHW
-// is sure to be there; then the store waits for the line again. Processors without PREFETCHW do nothing.)
-HWY_INLINE void fetch_to_write(const void* line) {
-#if HWY_ARCH_X86
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
-
 // Adds products and meanwhile fetches the next tile, a row at a time: all of its lines at once would wait
 // for each other.
 template <int rows, class T>

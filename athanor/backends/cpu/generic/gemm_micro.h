@@ -5,6 +5,18 @@
 
 namespace athanor::cpu {
 
+/// Fetches a cache line that is about to be written. (GCC's builtin fetches it for reading, unless PREFETCHW
+/// is sure to be there; then the store waits for the line again. Processors without PREFETCHW do nothing.)
+inline void fetch_to_write(const void* line) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#elif defined(__GNUC__)
+  __builtin_prefetch(line, 1);
+#else
+  static_cast<void>(line);
+#endif
+}
+
 /// What becomes of the sums of a tile before they are stored.
 template <class T>
 struct TileEnd {

@@ -1,0 +1,348 @@
+#include "athanor/backends/cpu/amx/products.h"
+
+#include <algorithm>
+
+#if ATHANOR_HAS_AMX
+#include <immintrin.h>
+
+#include <cmath>
+#include <cstddef>
+
+#include "athanor/backends/cpu/generic/gemm_micro.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12 warns of its own headers.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+#define ATHANOR_AMX __attribute__((target("avx2,fma,avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+
+namespace athanor::cpu {
+namespace {
+
+constexpr int64_t tile_elements = 512;  // 16 rows of 32 numbers of bf16
+
+// ---- Packing ----
+//
+// A tile of A has a row for each of 16 vectors, with pairs of their elements. A tile of B has a row for each
+// pair of elements, with those of 16 vectors. A pair is a word of 32 bits, so that the one is the transpose
+// of the other. The same elements are paired in A and B: f32's are 16 apart, which takes fewest
+// instructions; bf16's are neighbours, as they are in memory.
+
+using Words = __m512i;
+
+// Transposes 16 x 16 words.
+ATHANOR_AMX inline void transpose(Words (&r)[16]) {
+  Words t[16];
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  // r[i + j] now has, in its lane of 128 bits l, column 4 l + j of rows i to i + 3.
+  for (int j = 0; j < 4; ++j) {
+    const Words even_low = _mm512_shuffle_i32x4(r[j], r[4 + j], 0x88),
+                odd_low = _mm512_shuffle_i32x4(r[j], r[4 + j], 0xdd),
+                even_high = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0x88),
+                odd_high = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0xdd);
+    t[j] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
+    t[4 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
+    t[8 + j] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
+    t[12 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
+  }
+  for (int i = 0; i < 16; ++i) r[i] = t[i];
+}
+
+// A mask of the first n of 16 or 32.
+ATHANOR_AMX inline __mmask16 first_16(int64_t n) {
+  return static_cast<__mmask16>((uint32_t{1} << std::clamp<int64_t>(n, 0, 16)) - 1);
+}
+ATHANOR_AMX inline __mmask32 first_32(int64_t n) {
+  return static_cast<__mmask32>((uint64_t{1} << std::clamp<int64_t>(n, 0, 32)) - 1);
+}
+
+// At most 16 vectors and 32 elements of each.
+template <class T>
+struct Block {
+  const T* from;
+  int64_t count, stride, depth, depth_stride;
+};
+
+// Loads f32 numbers: rows[i] are the elements from `first` on of vector i, or with `by_depth` element
+// first + i of the vectors.
+ATHANOR_AMX inline void load_rows(const Block<float>& b, int64_t first, bool by_depth, Words (&rows)[16]) {
+  const float* from = b.from + first * b.depth_stride;
+  const int64_t depth = b.depth - first;
+  if (b.depth_stride == 1 || b.stride == 1) {
+    const bool lies_by_depth = b.depth_stride != 1;
+    const int64_t count = lies_by_depth ? depth : b.count, stride = lies_by_depth ? b.depth_stride : b.stride;
+    const __mmask16 used = first_16(lies_by_depth ? b.count : depth);
+    const float* later = from + 32 * b.depth_stride;
+    for (int i = 0; i < 16; ++i) {
+      rows[i] = i < count ? _mm512_maskz_loadu_epi32(used, from + i * stride) : _mm512_setzero_si512();
+      _mm_prefetch(later + i * stride, _MM_HINT_T0);
+    }
+    if (lies_by_depth != by_depth) transpose(rows);
+    return;
+  }
+  alignas(64) float copy[16][16] = {};
+  for (int64_t i = 0; i < b.count; ++i)
+    for (int64_t p = 0; p < std::min<int64_t>(depth, 16); ++p)
+      (by_depth ? copy[p][i] : copy[i][p]) = from[i * b.stride + p * b.depth_stride];
+  for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(copy[i]);
+}
+
+// Stores the parts of the numbers in `low` and `high` as pairs. `check` becomes NaN if one has no parts.
+ATHANOR_AMX inline void store_parts(Words low, Words high, bf16* to, int64_t part_stride, __m512& check) {
+  const Words half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  __m512 low_rest = _mm512_castsi512_ps(low), high_rest = _mm512_castsi512_ps(high);
+  for (int part = 0; part < 3; ++part, to += part_stride) {
+    low = _mm512_castps_si512(low_rest), high = _mm512_castps_si512(high_rest);
+    if (part < 2) {
+      low = _mm512_and_si512(_mm512_add_epi32(low, half), upper);
+      high = _mm512_and_si512(_mm512_add_epi32(high, half), upper);
+      low_rest = _mm512_sub_ps(low_rest, _mm512_castsi512_ps(low));
+      high_rest = _mm512_sub_ps(high_rest, _mm512_castsi512_ps(high));
+    }
+    if (part == 0) {  // inf - inf and inf * 0 are NaN
+      check = _mm512_fmadd_ps(low_rest, _mm512_setzero_ps(), check);
+      check = _mm512_fmadd_ps(high_rest, _mm512_setzero_ps(), check);
+    }
+    // (upper & high) | low: a last part below 2^-126 may have more than 8 bits.
+    _mm512_store_si512(to, _mm512_ternarylogic_epi32(upper, high, _mm512_srli_epi32(low, 16), 0xea));
+  }
+}
+
+// Packs a tile of each part. `columns`: of B.
+ATHANOR_AMX inline void pack_tiles(const Block<float>& b, bool columns, bf16* to, int64_t part_stride,
+                                   __m512& check) {
+  Words low[16], high[16];
+  load_rows(b, 0, columns, low);
+  load_rows(b, 16, columns, high);
+  for (int i = 0; i < 16; ++i) store_parts(low[i], high[i], to + i * 32, part_stride, check);
+}
+
+ATHANOR_AMX inline void pack_tiles(const Block<bf16>& b, bool columns, bf16* to, int64_t, __m512&) {
+  Words rows[16];
+  if (b.depth_stride == 1) {
+    const __mmask32 used = first_32(b.depth);
+    for (int i = 0; i < 16; ++i)
+      rows[i] = i < b.count ? _mm512_maskz_loadu_epi16(used, b.from + i * b.stride) : _mm512_setzero_si512();
+    if (columns) transpose(rows);
+  } else if (b.stride == 1) {
+    const __mmask16 used = first_16(b.count);
+    for (int i = 0; i < 16; ++i) {
+      const bf16* pair = b.from + 2 * i * b.depth_stride;
+      const auto even = 2 * i < b.depth ? _mm256_maskz_loadu_epi16(used, pair) : _mm256_setzero_si256();
+      const auto odd = 2 * i + 1 < b.depth ? _mm256_maskz_loadu_epi16(used, pair + b.depth_stride)
+                                           : _mm256_setzero_si256();
+      rows[i] =
+          _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+    }
+    if (!columns) transpose(rows);
+  } else {
+    alignas(64) bf16 copy[16][32] = {};
+    for (int64_t i = 0; i < b.count; ++i)
+      for (int64_t p = 0; p < b.depth; ++p) copy[i][p] = b.from[i * b.stride + p * b.depth_stride];
+    for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(copy[i]);
+    if (columns) transpose(rows);
+  }
+  for (int i = 0; i < 16; ++i) _mm512_store_si512(to + i * 32, rows[i]);
+}
+
+template <class T>
+ATHANOR_AMX bool pack_panels(const Vectors<T>& v, bool columns, bf16* to) {
+  constexpr int parts = AmxProducts<T>::parts;
+  __m512 check = _mm512_setzero_ps();
+  for (int64_t first = 0; first < v.count; first += 32)
+    for (int64_t p = 0; p < v.depth; p += 32, to += parts * 2 * tile_elements)
+      for (int64_t half = 0; half < 2; ++half) {
+        const int64_t vector = first + 16 * half;
+        const Block<T> block{v.from + vector * v.stride + p * v.depth_stride,
+                             std::clamp<int64_t>(v.count - vector, 0, 16), v.stride,
+                             std::min<int64_t>(v.depth - p, 32), v.depth_stride};
+        pack_tiles(block, columns, to + half * tile_elements, 2 * tile_elements, check);
+      }
+  return _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) == 0;
+}
+
+// ---- Multiplying ----
+//
+// Registers 0 to 3 hold the sums of four tiles, 4 and 5 tiles of A, 6 and 7 tiles of B.
+
+template <int part>
+ATHANOR_AMX inline void load_a(const bf16* a, bool both) {
+  _tile_loadd(4, a + part * 2 * tile_elements, 64);
+  if (both) _tile_loadd(5, a + (part * 2 + 1) * tile_elements, 64);
+}
+template <int part>
+ATHANOR_AMX inline void load_b(const bf16* b, bool both) {
+  _tile_loadd(6, b + part * 2 * tile_elements, 64);
+  if (both) _tile_loadd(7, b + (part * 2 + 1) * tile_elements, 64);
+}
+template <bool tall, bool wide>
+ATHANOR_AMX inline void multiply_loaded() {
+  _tile_dpbf16ps(0, 4, 6);
+  if (wide) _tile_dpbf16ps(1, 4, 7);
+  if (tall) _tile_dpbf16ps(2, 5, 6);
+  if (tall && wide) _tile_dpbf16ps(3, 5, 7);
+}
+
+// Adds the products of 32 elements of k. Of f32's parts small products come first. From one product to the
+// next, one factor stays in its registers.
+template <int parts, bool tall, bool wide>
+ATHANOR_AMX inline void multiply_step(const bf16* a, const bf16* b) {
+  if constexpr (parts == 3) {
+    load_a<2>(a, tall), load_b<0>(b, wide), multiply_loaded<tall, wide>();
+    load_a<1>(a, tall), multiply_loaded<tall, wide>();
+    load_b<1>(b, wide), multiply_loaded<tall, wide>();
+    load_a<0>(a, tall), multiply_loaded<tall, wide>();
+    load_b<2>(b, wide), multiply_loaded<tall, wide>();
+    load_b<0>(b, wide), multiply_loaded<tall, wide>();
+  } else {
+    load_a<0>(a, tall), load_b<0>(b, wide), multiply_loaded<tall, wide>();
+  }
+}
+
+ATHANOR_AMX inline void store_16(float* to, __mmask16 used, __m512 v) { _mm512_mask_storeu_ps(to, used, v); }
+ATHANOR_AMX inline void store_16(bf16* to, __mmask16 used, __m512 v) {
+  _mm256_mask_storeu_epi16(to, used, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
+}
+ATHANOR_AMX inline __m512 load_16(const float* from, __mmask16 used) {
+  return _mm512_maskz_loadu_ps(used, from);
+}
+ATHANOR_AMX inline __m512 load_16(const bf16* from, __mmask16 used) {
+  const Words bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(used, from));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+}
+
+// Stores the rows of a tile in `sums`, at `to`. Few instructions, since those of the next tile wait for them.
+template <bool whole, bool add, class T, class To>
+ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, To* to, int64_t stride,
+                                   bool last) {
+  const __mmask16 left = whole ? 0xffff : first_16(tile.columns),
+                  right = whole ? 0xffff : first_16(tile.columns - 16);
+  __m512 left_bias = _mm512_setzero_ps(), right_bias = left_bias, least = _mm512_set1_ps(-INFINITY);
+  if (last && tile.bias != nullptr) {
+    left_bias = load_16(tile.bias, left);
+    right_bias = load_16(tile.bias + 16, right);
+  }
+  if (last && tile.relu) least = _mm512_setzero_ps();
+  const float* before = tile.sums;
+  for (int64_t row = 0; row < tile.rows; ++row, sums += 32, to += stride) {
+    __m512 v = _mm512_load_ps(sums), w = _mm512_load_ps(sums + 16);
+    if (add) {
+      v = _mm512_add_ps(v, load_16(before, left)), w = _mm512_add_ps(w, load_16(before + 16, right));
+      before += tile.stride;
+    }
+    v = _mm512_add_ps(v, left_bias), w = _mm512_add_ps(w, right_bias);
+    // VMAXPS returns its second operand if one is NaN, and so keeps NaN.
+    store_16(to, left, _mm512_max_ps(least, v));
+    store_16(to + 16, right, _mm512_max_ps(least, w));
+  }
+}
+template <class T, class To>
+ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, To* to, int64_t stride,
+                                   bool last) {
+  if (tile.columns == 32)
+    tile.add ? store_rows<true, true>(tile, sums, to, stride, last)
+             : store_rows<true, false>(tile, sums, to, stride, last);
+  else
+    tile.add ? store_rows<false, true>(tile, sums, to, stride, last)
+             : store_rows<false, false>(tile, sums, to, stride, last);
+}
+
+// Stores the results of a tile, or its sums.
+template <class T>
+ATHANOR_AMX void store_tile(const GemmTile<T>& tile, const float* sums) {
+  if (tile.results != nullptr)
+    store_rows(tile, sums, tile.results, tile.result_stride, true);
+  else
+    store_rows(tile, sums, tile.sums, tile.stride, false);
+}
+
+}  // namespace
+
+template <class T>
+bool AmxProducts<T>::pack_rows(const Vectors<T>& v, Packed* to) {
+  return pack_panels(v, false, to);
+}
+template <class T>
+bool AmxProducts<T>::pack_columns(const Vectors<T>& v, Packed* to) {
+  return pack_panels(v, true, to);
+}
+
+// The rows of a tile in the memory that they are stored to: distances and lengths in bytes.
+struct StoredRows {
+  const std::byte* first;
+  int64_t stride, length;
+};
+template <class T>
+static StoredRows stored_rows(const GemmTile<T>& tile) {
+  const auto bytes = [](int64_t elements, size_t size) { return elements * static_cast<int64_t>(size); };
+  if (tile.results != nullptr)
+    return {reinterpret_cast<const std::byte*>(tile.results), bytes(tile.result_stride, sizeof(T)),
+            bytes(tile.columns, sizeof(T))};
+  return {reinterpret_cast<const std::byte*>(tile.sums), bytes(tile.stride, sizeof(float)),
+          bytes(tile.columns, sizeof(float))};
+}
+
+// Multiplies panels, stores the tile before, whose sums are in `sums`, and leaves this one's sums there.
+// Meanwhile it fetches the lines that this tile will be stored to.
+template <class T, bool tall, bool wide>
+ATHANOR_AMX static void multiply_panels(const GemmTile<T>& tile, int64_t depth, const bf16* a, const bf16* b,
+                                        const GemmTile<T>& before, float* sums) {
+  constexpr int64_t step = 2 * tile_elements * AmxProducts<T>::parts;
+  _tile_zero(0);
+  if (wide) _tile_zero(1);
+  if (tall) _tile_zero(2);
+  if (tall && wide) _tile_zero(3);
+  const int64_t steps = (depth + 31) / 32, rows_a_step = steps == 0 ? 0 : (tile.rows + steps - 1) / steps;
+  StoredRows lines = stored_rows(tile);
+  int64_t rows = tile.rows;
+  for (int64_t i = 0; i < steps; ++i, a += step, b += step) {
+    for (int64_t row = std::min(rows_a_step, rows); row > 0; --row, --rows, lines.first += lines.stride) {
+      fetch_to_write(lines.first);
+      fetch_to_write(lines.first + lines.length - 1);
+    }
+    multiply_step<AmxProducts<T>::parts, tall, wide>(a, b);
+  }
+  store_tile(before, sums);
+  _tile_stored(0, sums, 128);
+  if (wide) _tile_stored(1, sums + 16, 128);
+  if (tall) _tile_stored(2, sums + 16 * 32, 128);
+  if (tall && wide) _tile_stored(3, sums + 16 * 32 + 16, 128);
+}
+
+template <class T>
+void AmxProducts<T>::Multiplier::run(const GemmTile<T>& tile, int64_t depth, const Packed* a,
+                                     const Packed* b) {
+  const bool tall = tile.rows > 16, wide = tile.columns > 16;
+  if (tall && wide)
+    multiply_panels<T, true, true>(tile, depth, a, b, tile_, sums_);
+  else if (tall)
+    multiply_panels<T, true, false>(tile, depth, a, b, tile_, sums_);
+  else if (wide)
+    multiply_panels<T, false, true>(tile, depth, a, b, tile_, sums_);
+  else
+    multiply_panels<T, false, false>(tile, depth, a, b, tile_, sums_);
+  tile_ = tile;
+}
+
+template <class T>
+ATHANOR_AMX void AmxProducts<T>::Multiplier::finish() {
+  store_tile(tile_, sums_);
+  tile_.rows = 0;
+}
+
+template class AmxProducts<float>;
+template class AmxProducts<bf16>;
+
+}  // namespace athanor::cpu
+#endif

@@ -1,0 +1,73 @@
+// What Gemm asks of the arithmetic below it, and that arithmetic with vectors.
+#pragma once
+#include <type_traits>
+
+#include "athanor/backends/cpu/generic/gemm_micro.h"
+#include "athanor/backends/cpu/generic/gemm_pack.h"
+#include "athanor/backends/cpu/generic/numeric.h"
+
+namespace athanor::cpu {
+
+/// A tile of C, and what becomes of its sums.
+template <class T>
+struct GemmTile {
+  int64_t rows, columns;
+  /// The sums, whose rows are `stride` elements apart. With `add`, those of earlier parts of k are there.
+  Acc<T>* sums;
+  int64_t stride;
+  bool add;
+  /// After the last part of k, where the Products store results: the sums are not stored then, but
+  /// activation(sums + bias), in rows `result_stride` elements apart. Else nullptr.
+  T* results = nullptr;
+  int64_t result_stride = 0;
+  const T* bias = nullptr;  // one number for each column, or nullptr
+  bool relu = false;
+  /// The tile after this one, in rows that are as far apart, or nullptr: to be fetched to the caches.
+  const void* next = nullptr;
+  int64_t next_rows = 0;
+};
+
+/// Products of panels with vectors. Gemm takes any type with these members.
+template <class T>
+class VectorProducts {
+ public:
+  using Sum = Acc<T>;
+  using Packed = Sum;  // an element of a packed panel
+  /// Of A's rows and of k, the most that are packed at a time.
+  static constexpr int64_t most_rows = 144, most_depth = 256;
+  static constexpr int64_t depth_unit = 1;  // parts of k, but the last, are multiples of it
+  /// Whether a tile's results can be stored. Otherwise only its sums are, and Gemm finishes them.
+  static constexpr bool stores_results = std::is_same_v<Sum, T>;
+
+  int64_t rows() const { return micro_.rows; }        // of a tile, and of A's panels
+  int64_t columns() const { return micro_.columns; }  // of a tile, and of B's panels
+  /// The elements of packed panels that have `vectors` vectors in all.
+  static int64_t packed(int64_t vectors, int64_t depth) { return vectors * depth; }
+  /// Packs panels. Returns false if the numbers cannot be multiplied so.
+  bool pack_rows(const Vectors<T>& v, Packed* to) const { return pack(v, micro_.rows, to), true; }
+  bool pack_columns(const Vectors<T>& v, Packed* to) const { return pack(v, micro_.columns, to), true; }
+
+  /// Each thread makes one for the tiles that it multiplies.
+  class Multiplier {
+   public:
+    explicit Multiplier(const VectorProducts& products) : micro_(products.micro_) {}
+    /// Multiplies a panel of A by one of B.
+    void run(const GemmTile<T>& tile, int64_t depth, const Packed* a, const Packed* b) {
+      TileEnd<Sum> end{.add = tile.add, .relu = tile.relu};
+      if constexpr (stores_results) end.bias = tile.bias;
+      end.next = static_cast<const Sum*>(tile.next);
+      end.next_rows = tile.next_rows, end.next_stride = tile.stride;
+      run_tile(micro_, depth, a, b, tile.sums, tile.stride, tile.rows, tile.columns, end);
+    }
+    /// Returns when all tiles are stored.
+    void finish() {}
+
+   private:
+    const MicroKernel<Sum>& micro_;
+  };
+
+ private:
+  MicroKernel<Sum> micro_ = micro_kernel<Sum>();
+};
+
+}  // namespace athanor::cpu

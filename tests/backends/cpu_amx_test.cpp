@@ -1,0 +1,109 @@
+// Products of f32 numbers on Intel's matrix unit, which multiplies bf16.
+#include "athanor/backends/cpu/amx/amx.h"
+
+#include <limits>
+
+#include "cpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+const Op amx_matmul = make_op("batch_matmul", Prim::batch_matmul);
+
+class CpuAmx : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cpu::has_amx()) GTEST_SKIP() << "this processor, or the system, has no AMX";
+  }
+};
+
+// The result of the candidate of this name for a [1, m, k] x [1, k, n] product.
+std::vector<double> amx_product(const std::string& name, std::vector<TestOperand> inputs) {
+  const Shape shape{1, inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
+  const KernelRequest request = request_of(amx_matmul, {}, inputs, DType::f32, shape);
+  for (const Candidate& candidate : cpu().candidates(0, request))
+    if (candidate.name == name) return run_candidate(candidate, inputs, request.output());
+  ADD_FAILURE() << "no candidate " << name;
+  return {};
+}
+
+// Numbers of either sign from 2^low to 2^high.
+std::vector<double> spread(int64_t count, unsigned seed, double low, double high) {
+  std::vector<double> values = random_values(count, seed, low, high);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::exp2(values[i]);
+    if ((seed + i * 7 % 5) % 2 == 0) values[i] = -values[i];
+  }
+  return values;
+}
+
+// The root of the mean square of errors, each as a share of the sum of its products' magnitudes.
+double error_of(const std::vector<double>& got, const TestOperand& a, const TestOperand& b) {
+  const int64_t m = a.desc.shape[1], k = a.desc.shape[2], n = b.desc.shape[2];
+  double squares = 0;
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0, magnitude = 0;
+      for (int64_t p = 0; p < k; ++p) {
+        const double term =
+            a.values[static_cast<size_t>(i * k + p)] * b.values[static_cast<size_t>(p * n + j)];
+        sum += term, magnitude += std::abs(term);
+      }
+      const double error = (got[static_cast<size_t>(i * n + j)] - sum) / magnitude;
+      squares += error * error;
+    }
+  return std::sqrt(squares / static_cast<double>(m * n));
+}
+
+TEST_F(CpuAmx, SumsAreAsExactAsThoseOfF32Instructions) {
+  for (const int64_t k : {33, 500, 2100})
+    for (const double reach : {0.5, 8.0, 30.0}) {
+      const TestOperand a = make_value(DType::f32, {1, 70, k}, spread(70 * k, 1, -reach, reach)),
+                        b = make_value(DType::f32, {1, k, 50}, spread(50 * k, 2, -reach, reach));
+      const double ours = error_of(amx_product("AMX gemm, 3 bf16 parts", {a, b}), a, b),
+                   vectors = error_of(amx_product("generic gemm", {a, b}), a, b);
+      // If few terms make up a sum, it shows that each is added in six parts.
+      EXPECT_LE(ours, (reach < 30 ? 1 : 1.4) * vectors)
+          << "k " << k << ", numbers from 2^-" << reach << " to 2^" << reach;
+    }
+}
+
+// A product of two numbers is rounded a few times, where f32 instructions round once.
+TEST_F(CpuAmx, ProductsOfTwoNumbersAreExactToTheLastBits) {
+  const TestOperand a = make_value(DType::f32, {1, 300, 1}, spread(300, 3, -40, 40)),
+                    b = make_value(DType::f32, {1, 1, 200}, spread(200, 4, -40, 40));
+  const auto got = amx_product("AMX gemm, 3 bf16 parts", {a, b});
+  for (size_t i = 0; i < 300; ++i)
+    for (size_t j = 0; j < 200; ++j) {
+      const double want = a.values[i] * b.values[j];
+      ASSERT_LE(std::abs(got[i * 200 + j] - want), std::ldexp(std::abs(want), -22));
+    }
+}
+
+// An infinite number has no bf16 parts: inf - inf is NaN. FLT_MAX rounds to infinity in bf16.
+TEST_F(CpuAmx, InfinityAndNanAreThoseOfF32Instructions) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double special : {infinity, -infinity, std::nan(""), double{std::numeric_limits<float>::max()}})
+    for (const bool left : {true, false})
+      for (const int64_t m : {5, 700}) {
+        std::vector<double> a_values = spread(m * 40, 5, -1, 1), b_values = spread(40 * 64, 6, -1, 1);
+        (left ? a_values[static_cast<size_t>((m - 1) * 40 + 7)] : b_values[20 * 64 + 3]) = special;
+        const TestOperand a = make_value(DType::f32, {1, m, 40}, a_values),
+                          b = make_value(DType::f32, {1, 40, 64}, b_values);
+        const auto got = amx_product("AMX gemm, 3 bf16 parts", {a, b}),
+                   want = amx_product("generic gemm", {a, b});
+        for (size_t i = 0; i < want.size(); ++i)
+          ASSERT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i])))
+              << got[i] << " instead of " << want[i] << " with " << special;
+      }
+}
+
+TEST_F(CpuAmx, SmallNumbersLoseTheirLastBits) {
+  const TestOperand a = make_value(DType::f32, {1, 3, 40}, spread(3 * 40, 7, -126, -100)),
+                    b = make_value(DType::f32, {1, 40, 3}, spread(40 * 3, 8, 0, 1));
+  const auto got = amx_product("AMX gemm, 3 bf16 parts", {a, b}), want = amx_product("generic gemm", {a, b});
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 40 * std::exp2(-125));
+}
+
+}  // namespace
+}  // namespace athanor::testing
