@@ -35,10 +35,12 @@ using Words = __m512i;
 // Transposes 16 x 16 words.
 ATHANOR_AMX inline void transpose(Words (&r)[16]) {
   Words t[16];
+#pragma GCC unroll 16
   for (int i = 0; i < 8; ++i) {
     t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
     t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
   }
+#pragma GCC unroll 16
   for (int i = 0; i < 16; i += 4) {
     r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
     r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
@@ -46,6 +48,7 @@ ATHANOR_AMX inline void transpose(Words (&r)[16]) {
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
   // r[i + j] now has, in its lane of 128 bits l, column 4 l + j of rows i to i + 3.
+#pragma GCC unroll 16
   for (int j = 0; j < 4; ++j) {
     const Words even_low = _mm512_shuffle_i32x4(r[j], r[4 + j], 0x88),
                 odd_low = _mm512_shuffle_i32x4(r[j], r[4 + j], 0xdd),
@@ -56,6 +59,7 @@ ATHANOR_AMX inline void transpose(Words (&r)[16]) {
     t[8 + j] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
     t[12 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
   }
+#pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) r[i] = t[i];
 }
 
@@ -84,6 +88,7 @@ ATHANOR_AMX inline void load_rows(const Block<float>& b, int64_t first, bool by_
     const int64_t count = lies_by_depth ? depth : b.count, stride = lies_by_depth ? b.depth_stride : b.stride;
     const __mmask16 used = first_16(lies_by_depth ? b.count : depth);
     const float* later = from + 32 * b.depth_stride;
+#pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) {
       rows[i] = i < count ? _mm512_maskz_loadu_epi32(used, from + i * stride) : _mm512_setzero_si512();
       _mm_prefetch(later + i * stride, _MM_HINT_T0);
@@ -102,6 +107,7 @@ ATHANOR_AMX inline void load_rows(const Block<float>& b, int64_t first, bool by_
 ATHANOR_AMX inline void store_parts(Words low, Words high, bf16* to, int64_t part_stride, __m512& check) {
   const Words half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
   __m512 low_rest = _mm512_castsi512_ps(low), high_rest = _mm512_castsi512_ps(high);
+#pragma GCC unroll 3
   for (int part = 0; part < 3; ++part, to += part_stride) {
     low = _mm512_castps_si512(low_rest), high = _mm512_castps_si512(high_rest);
     if (part < 2) {
@@ -125,6 +131,7 @@ ATHANOR_AMX inline void pack_tiles(const Block<float>& b, bool columns, bf16* to
   Words low[16], high[16];
   load_rows(b, 0, columns, low);
   load_rows(b, 16, columns, high);
+#pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) store_parts(low[i], high[i], to + i * 32, part_stride, check);
 }
 
@@ -194,17 +201,25 @@ ATHANOR_AMX inline void multiply_loaded() {
   if (tall && wide) _tile_dpbf16ps(3, 5, 7);
 }
 
+// Fetches a sixth of the next step's tiles of A, which come from the second-level cache.
+template <int sixth>
+ATHANOR_AMX inline void fetch_next(const bf16* a) {
+#pragma GCC unroll 16
+  for (int64_t line = 0; line < 16; ++line)
+    _mm_prefetch(a + 6 * tile_elements + (16 * sixth + line) * 32, _MM_HINT_T0);
+}
+
 // Adds the products of 32 elements of k. Of f32's parts small products come first. From one product to the
 // next, one factor stays in its registers.
 template <int parts, bool tall, bool wide>
 ATHANOR_AMX inline void multiply_step(const bf16* a, const bf16* b) {
   if constexpr (parts == 3) {
-    load_a<2>(a, tall), load_b<0>(b, wide), multiply_loaded<tall, wide>();
-    load_a<1>(a, tall), multiply_loaded<tall, wide>();
-    load_b<1>(b, wide), multiply_loaded<tall, wide>();
-    load_a<0>(a, tall), multiply_loaded<tall, wide>();
-    load_b<2>(b, wide), multiply_loaded<tall, wide>();
-    load_b<0>(b, wide), multiply_loaded<tall, wide>();
+    load_a<2>(a, tall), load_b<0>(b, wide), multiply_loaded<tall, wide>(), fetch_next<0>(a);
+    load_a<1>(a, tall), multiply_loaded<tall, wide>(), fetch_next<1>(a);
+    load_b<1>(b, wide), multiply_loaded<tall, wide>(), fetch_next<2>(a);
+    load_a<0>(a, tall), multiply_loaded<tall, wide>(), fetch_next<3>(a);
+    load_b<2>(b, wide), multiply_loaded<tall, wide>(), fetch_next<4>(a);
+    load_b<0>(b, wide), multiply_loaded<tall, wide>(), fetch_next<5>(a);
   } else {
     load_a<0>(a, tall), load_b<0>(b, wide), multiply_loaded<tall, wide>();
   }
