@@ -9,8 +9,12 @@
 
 namespace athanor::cpu {
 
-/// Kernels of a library are offered first: they are the better guess.
-enum class KernelSource : uint8_t { library, own };
+/// In the order in which they are offered, best guess first.
+enum class KernelSource : uint8_t {
+  library,
+  matrix_unit,  // our kernels for the processor's matrix unit, if it has one
+  own,          // our kernels for every processor
+};
 
 struct OpKernels {
   KernelSource source = KernelSource::own;

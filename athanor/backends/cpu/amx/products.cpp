@@ -3,25 +3,15 @@
 #include <algorithm>
 
 #if ATHANOR_HAS_AMX
-#include <immintrin.h>
-
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
+#include "athanor/backends/cpu/amx/words.h"
 #include "athanor/backends/cpu/generic/gemm_micro.h"
-
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 warns of its own headers.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-#define ATHANOR_AMX __attribute__((target("avx2,fma,avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 
 namespace athanor::cpu {
 namespace {
-
-constexpr int64_t tile_elements = 512;  // 16 rows of 32 numbers of bf16
 
 // ---- Packing ----
 //
@@ -29,47 +19,6 @@ constexpr int64_t tile_elements = 512;  // 16 rows of 32 numbers of bf16
 // pair of elements, with those of 16 vectors. A pair is a word of 32 bits, so that the one is the transpose
 // of the other. The same elements are paired in A and B: f32's are 16 apart, which takes fewest
 // instructions; bf16's are neighbours, as they are in memory.
-
-using Words = __m512i;
-
-// Transposes 16 x 16 words.
-ATHANOR_AMX inline void transpose(Words (&r)[16]) {
-  Words t[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  // r[i + j] now has, in its lane of 128 bits l, column 4 l + j of rows i to i + 3.
-#pragma GCC unroll 16
-  for (int j = 0; j < 4; ++j) {
-    const Words even_low = _mm512_shuffle_i32x4(r[j], r[4 + j], 0x88),
-                odd_low = _mm512_shuffle_i32x4(r[j], r[4 + j], 0xdd),
-                even_high = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0x88),
-                odd_high = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0xdd);
-    t[j] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
-    t[4 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
-    t[8 + j] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
-    t[12 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) r[i] = t[i];
-}
-
-// A mask of the first n of 16 or 32.
-ATHANOR_AMX inline __mmask16 first_16(int64_t n) {
-  return static_cast<__mmask16>((uint32_t{1} << std::clamp<int64_t>(n, 0, 16)) - 1);
-}
-ATHANOR_AMX inline __mmask32 first_32(int64_t n) {
-  return static_cast<__mmask32>((uint64_t{1} << std::clamp<int64_t>(n, 0, 32)) - 1);
-}
 
 // At most 16 vectors and 32 elements of each.
 template <class T>
@@ -149,8 +98,7 @@ ATHANOR_AMX inline void pack_tiles(const Block<bf16>& b, bool columns, bf16* to,
       const auto even = 2 * i < b.depth ? _mm256_maskz_loadu_epi16(used, pair) : _mm256_setzero_si256();
       const auto odd = 2 * i + 1 < b.depth ? _mm256_maskz_loadu_epi16(used, pair + b.depth_stride)
                                            : _mm256_setzero_si256();
-      rows[i] =
-          _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+      rows[i] = pairs_of(even, odd);
     }
     if (!columns) transpose(rows);
   } else {
@@ -160,7 +108,7 @@ ATHANOR_AMX inline void pack_tiles(const Block<bf16>& b, bool columns, bf16* to,
     for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(copy[i]);
     if (columns) transpose(rows);
   }
-  for (int i = 0; i < 16; ++i) _mm512_store_si512(to + i * 32, rows[i]);
+  store_tile_rows(rows, to);
 }
 
 template <class T>
@@ -237,10 +185,30 @@ ATHANOR_AMX inline __m512 load_16(const bf16* from, __mmask16 used) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
 }
 
-// Stores the rows of a tile in `sums`, at `to`. Few instructions, since those of the next tile wait for them.
+// Goes through the rows of a tile in the memory that they are stored to.
+template <class To>
+class StoredRows {
+ public:
+  StoredRows(To* first, int64_t stride) : at_(first), stride_(stride) {}
+  StoredRows(To* first, int64_t stride, const AmxResultOrder& order)
+      : at_(first), stride_(stride), right_(order.right), left_(order.first_run), order_(&order) {}
+
+  To* left() const { return at_; }            // columns 0 to 15
+  To* right() const { return at_ + right_; }  // columns 16 to 31
+  void next() {
+    at_ += stride_;
+    if (--left_ == 0) at_ += order_->jump, left_ = order_->run;
+  }
+
+ private:
+  To* at_;
+  int64_t stride_, right_ = 16, left_ = std::numeric_limits<int64_t>::max();
+  const AmxResultOrder* order_ = nullptr;
+};
+
+// Stores the rows of a tile in `sums`. Few instructions, since those of the next tile wait for them.
 template <bool whole, bool add, class T, class To>
-ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, To* to, int64_t stride,
-                                   bool last) {
+ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, StoredRows<To> to, bool last) {
   const __mmask16 left = whole ? 0xffff : first_16(tile.columns),
                   right = whole ? 0xffff : first_16(tile.columns - 16);
   __m512 left_bias = _mm512_setzero_ps(), right_bias = left_bias, least = _mm512_set1_ps(-INFINITY);
@@ -250,7 +218,7 @@ ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, T
   }
   if (last && tile.relu) least = _mm512_setzero_ps();
   const float* before = tile.sums;
-  for (int64_t row = 0; row < tile.rows; ++row, sums += 32, to += stride) {
+  for (int64_t row = 0; row < tile.rows; ++row, sums += 32, to.next()) {
     __m512 v = _mm512_load_ps(sums), w = _mm512_load_ps(sums + 16);
     if (add) {
       v = _mm512_add_ps(v, load_16(before, left)), w = _mm512_add_ps(w, load_16(before + 16, right));
@@ -258,74 +226,65 @@ ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, T
     }
     v = _mm512_add_ps(v, left_bias), w = _mm512_add_ps(w, right_bias);
     // VMAXPS returns its second operand if one is NaN, and so keeps NaN.
-    store_16(to, left, _mm512_max_ps(least, v));
-    store_16(to + 16, right, _mm512_max_ps(least, w));
+    store_16(to.left(), left, _mm512_max_ps(least, v));
+    store_16(to.right(), right, _mm512_max_ps(least, w));
   }
 }
 template <class T, class To>
-ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, To* to, int64_t stride,
+ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, const StoredRows<To>& to,
                                    bool last) {
   if (tile.columns == 32)
-    tile.add ? store_rows<true, true>(tile, sums, to, stride, last)
-             : store_rows<true, false>(tile, sums, to, stride, last);
+    tile.add ? store_rows<true, true>(tile, sums, to, last) : store_rows<true, false>(tile, sums, to, last);
   else
-    tile.add ? store_rows<false, true>(tile, sums, to, stride, last)
-             : store_rows<false, false>(tile, sums, to, stride, last);
+    tile.add ? store_rows<false, true>(tile, sums, to, last) : store_rows<false, false>(tile, sums, to, last);
 }
 
 // Stores the results of a tile, or its sums.
 template <class T>
-ATHANOR_AMX void store_tile(const GemmTile<T>& tile, const float* sums) {
+ATHANOR_AMX void store_tile(const AmxTile<T>& tile, const float* sums) {
   if (tile.results != nullptr)
-    store_rows(tile, sums, tile.results, tile.result_stride, true);
+    store_rows(tile, sums, StoredRows<T>(tile.results, tile.result_stride, tile.order), true);
   else
-    store_rows(tile, sums, tile.sums, tile.stride, false);
+    store_rows(tile, sums, StoredRows<float>(tile.sums, tile.stride), false);
+}
+
+// Fetches the lines of the next `count` rows.
+template <class To>
+void fetch_rows(int64_t count, StoredRows<To>& rows) {
+  for (; count > 0; --count, rows.next()) {
+    fetch_to_write(rows.left());
+    fetch_to_write(reinterpret_cast<const std::byte*>(rows.right() + 16) - 1);
+  }
 }
 
 }  // namespace
 
 template <class T>
-bool AmxProducts<T>::pack_rows(const Vectors<T>& v, Packed* to) {
-  return pack_panels(v, false, to);
+bool AmxProducts<T>::pack_rows(const GemmPart<T>& a, Packed* to) {
+  return pack_panels(a.vectors(), false, to);
 }
 template <class T>
-bool AmxProducts<T>::pack_columns(const Vectors<T>& v, Packed* to) {
-  return pack_panels(v, true, to);
-}
-
-// The rows of a tile in the memory that they are stored to: distances and lengths in bytes.
-struct StoredRows {
-  const std::byte* first;
-  int64_t stride, length;
-};
-template <class T>
-static StoredRows stored_rows(const GemmTile<T>& tile) {
-  const auto bytes = [](int64_t elements, size_t size) { return elements * static_cast<int64_t>(size); };
-  if (tile.results != nullptr)
-    return {reinterpret_cast<const std::byte*>(tile.results), bytes(tile.result_stride, sizeof(T)),
-            bytes(tile.columns, sizeof(T))};
-  return {reinterpret_cast<const std::byte*>(tile.sums), bytes(tile.stride, sizeof(float)),
-          bytes(tile.columns, sizeof(float))};
+bool AmxProducts<T>::pack_columns(const GemmPart<T>& b, Packed* to) {
+  return pack_panels(b.vectors(), true, to);
 }
 
 // Multiplies panels, stores the tile before, whose sums are in `sums`, and leaves this one's sums there.
 // Meanwhile it fetches the lines that this tile will be stored to.
 template <class T, bool tall, bool wide>
-ATHANOR_AMX static void multiply_panels(const GemmTile<T>& tile, int64_t depth, const bf16* a, const bf16* b,
-                                        const GemmTile<T>& before, float* sums) {
+ATHANOR_AMX static void multiply_panels(const AmxTile<T>& tile, int64_t depth, const bf16* a, const bf16* b,
+                                        const AmxTile<T>& before, float* sums) {
   constexpr int64_t step = 2 * tile_elements * AmxProducts<T>::parts;
   _tile_zero(0);
   if (wide) _tile_zero(1);
   if (tall) _tile_zero(2);
   if (tall && wide) _tile_zero(3);
   const int64_t steps = (depth + 31) / 32, rows_a_step = steps == 0 ? 0 : (tile.rows + steps - 1) / steps;
-  StoredRows lines = stored_rows(tile);
-  int64_t rows = tile.rows;
-  for (int64_t i = 0; i < steps; ++i, a += step, b += step) {
-    for (int64_t row = std::min(rows_a_step, rows); row > 0; --row, --rows, lines.first += lines.stride) {
-      fetch_to_write(lines.first);
-      fetch_to_write(lines.first + lines.length - 1);
-    }
+  StoredRows<T> results(tile.results, tile.result_stride, tile.order);
+  StoredRows<float> kept(tile.sums, tile.stride);
+  int64_t left = tile.columns == 32 ? tile.rows : 0;
+  for (int64_t i = 0; i < steps; ++i, a += step, b += step, left -= rows_a_step) {
+    const int64_t rows = std::min(rows_a_step, left);
+    tile.results != nullptr ? fetch_rows(rows, results) : fetch_rows(rows, kept);
     multiply_step<AmxProducts<T>::parts, tall, wide>(a, b);
   }
   store_tile(before, sums);
@@ -336,8 +295,7 @@ ATHANOR_AMX static void multiply_panels(const GemmTile<T>& tile, int64_t depth, 
 }
 
 template <class T>
-void AmxProducts<T>::Multiplier::run(const GemmTile<T>& tile, int64_t depth, const Packed* a,
-                                     const Packed* b) {
+void AmxMultiplier<T>::run(const AmxTile<T>& tile, int64_t depth, const bf16* a, const bf16* b) {
   const bool tall = tile.rows > 16, wide = tile.columns > 16;
   if (tall && wide)
     multiply_panels<T, true, true>(tile, depth, a, b, tile_, sums_);
@@ -351,13 +309,15 @@ void AmxProducts<T>::Multiplier::run(const GemmTile<T>& tile, int64_t depth, con
 }
 
 template <class T>
-ATHANOR_AMX void AmxProducts<T>::Multiplier::finish() {
+void AmxMultiplier<T>::finish() {
   store_tile(tile_, sums_);
   tile_.rows = 0;
 }
 
 template class AmxProducts<float>;
 template class AmxProducts<bf16>;
+template class AmxMultiplier<float>;
+template class AmxMultiplier<bf16>;
 
 }  // namespace athanor::cpu
 #endif

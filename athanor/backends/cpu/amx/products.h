@@ -1,9 +1,42 @@
 // Products of matrices on Intel's matrix unit (AMX), which multiplies tiles of bf16 and adds up in f32.
 #pragma once
+#include <limits>
+
 #include "athanor/backends/cpu/amx/amx.h"
 #include "athanor/backends/cpu/generic/gemm_products.h"
 
 namespace athanor::cpu {
+
+/// How results lie in memory if not as the rows of a matrix.
+struct AmxResultOrder {
+  /// The distance between columns 0 and 16, in elements.
+  int64_t right = 16;
+  /// After this many rows, and then after each `run` rows, the next row is `jump` elements further on.
+  int64_t first_run = std::numeric_limits<int64_t>::max(), run = 0, jump = 0;
+};
+template <class T>
+struct AmxTile : GemmTile<T> {
+  AmxResultOrder order;
+};
+
+/// Multiplies panels of parts of T, as AmxProducts packs them. It stores the results of a tile while it
+/// multiplies the next one.
+template <class T>
+class AmxMultiplier {
+ public:
+  AmxMultiplier() = default;
+  ~AmxMultiplier() { finish(); }
+  AmxMultiplier(const AmxMultiplier&) = delete;
+  AmxMultiplier& operator=(const AmxMultiplier&) = delete;
+  void run(const AmxTile<T>& tile, int64_t depth, const bf16* a, const bf16* b);
+  void finish();
+
+ private:
+  AmxTiles tiles_;
+  // The last tile, which is still to be stored, and its sums.
+  AmxTile<T> tile_{};
+  alignas(64) float sums_[32 * 32];
+};
 
 /// How Gemm multiplies matrices of T, f32 or bf16, with AMX.
 ///
@@ -20,6 +53,7 @@ class AmxProducts {
   using Packed = bf16;
   static constexpr int parts = std::is_same_v<T, float> ? 3 : 1;
   static constexpr int64_t most_rows = 256, most_depth = parts == 3 ? 512 : 1024, depth_unit = 32;
+  static constexpr int64_t most_of_b = parts == 3 ? 1 << 20 : 1 << 22;
   static constexpr bool stores_results = true;
 
   static int64_t rows() { return 32; }
@@ -28,22 +62,16 @@ class AmxProducts {
     return (vectors + 31) / 32 * 32 * ((depth + 31) / 32 * 32) * parts;
   }
   /// False if an f32 number has no such parts: if it is infinite, NaN, or rounds to infinity in bf16.
-  static bool pack_rows(const Vectors<T>& v, Packed* to);
-  static bool pack_columns(const Vectors<T>& v, Packed* to);
+  static bool pack_rows(const GemmPart<T>& a, Packed* to);
+  static bool pack_columns(const GemmPart<T>& b, Packed* to);
 
-  /// Stores the results of a tile while it multiplies the next one.
-  class Multiplier {
+  class Multiplier : AmxMultiplier<T> {
    public:
     explicit Multiplier(const AmxProducts&) {}
-    ~Multiplier() { finish(); }
-    void run(const GemmTile<T>& tile, int64_t depth, const Packed* a, const Packed* b);
-    void finish();
-
-   private:
-    AmxTiles tiles_;
-    // The last tile, which is still to be stored, and its sums.
-    GemmTile<T> tile_{};
-    alignas(64) float sums_[32 * 32];
+    void run(const GemmTile<T>& tile, int64_t depth, const Packed* a, const Packed* b) {
+      AmxMultiplier<T>::run({tile, {}}, depth, a, b);
+    }
+    using AmxMultiplier<T>::finish;
   };
 };
 

@@ -22,7 +22,8 @@ namespace athanor::cpu {
 template <class T, class Products = VectorProducts<T>>
 class Gemm {
  public:
-  Gemm(const GemmShape& shape, int threads) : shape_(shape), threads_(threads) {
+  Gemm(const GemmShape& shape, int threads, Products products = {})
+      : shape_(shape), threads_(threads), products_(std::move(products)) {
     const double work =
         static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
     by_item_ = shape.batch > 1 && (shape.batch >= 4 * threads || shape.batch % threads == 0 || work < 2e6);
@@ -36,11 +37,11 @@ class Gemm {
     chunk_k_blocks_ = keeps_sums_ ? k_blocks_ : std::min<int64_t>(k_blocks_, 8);
     const int64_t span = std::max<int64_t>(1, chunk_k_blocks_ * depth_);
     const int64_t panels = std::max<int64_t>(1, divide_up(shape.n, tile_columns_));
-    const int64_t most_panels = (by_item_ ? packed_elements / 4 : packed_elements) / span / tile_columns_;
+    const int64_t most_panels = Products::most_of_b / (by_item_ ? 4 : 1) / span / tile_columns_;
     chunk_panels_ = divide_up(panels, divide_up(panels, std::max<int64_t>(4, most_panels)));
 
-    few_rows_ = !keeps_sums_ && !by_item_ && shape.m <= 2 * Products::most_rows && work > worth_splitting &&
-                panels >= 2 * threads;
+    few_rows_ = (in_place || stores_results_) && !by_item_ && shape.m <= 2 * Products::most_rows &&
+                work > worth_splitting && panels >= 2 * threads;
     if (few_rows_) {
       block_rows_ = divide_up(shape.m, tile_rows_) * tile_rows_;
       row_blocks_ = 1;
@@ -59,7 +60,7 @@ class Gemm {
   }
 
   size_t scratch_bytes() const {
-    if (few_rows_) return whole_a_bytes() + static_cast<size_t>(threads_) * panels_bytes();
+    if (few_rows_) return whole_a_bytes() + all_sums_bytes() + static_cast<size_t>(threads_) * panels_bytes();
     return static_cast<size_t>(threads_) * thread_bytes() + (by_item_ ? 0 : b_bytes());
   }
 
@@ -100,7 +101,6 @@ class Gemm {
   using Multiplier = typename Products::Multiplier;
   // Whether sums of several parts of k are kept in C itself.
   static constexpr bool in_place = std::is_same_v<A, T>;
-  static constexpr int64_t packed_elements = 1 << 20;
   // Two, so that more than one cache line of each of B's rows is read at a time.
   static constexpr int64_t most_panels_of_few_rows = 2;
   static constexpr double worth_splitting = 64 * 64 * 64;
@@ -125,8 +125,12 @@ class Gemm {
     if (!keeps_sums_) return 0;
     return aligned(static_cast<size_t>(block_rows_ * chunk_panels_ * tile_columns_) * sizeof(A));
   }
-  // Of few rows: all of A, and the panels of B that a thread packs at a time.
+  // Of few rows: all of A, all sums, and the panels of B that a thread packs at a time.
   size_t whole_a_bytes() const { return packed_bytes(block_rows_, k_blocks_ * depth_); }
+  size_t all_sums_bytes() const {
+    return keeps_sums_ ? aligned(static_cast<size_t>(block_rows_ * sums_stride()) * sizeof(A)) : 0;
+  }
+  int64_t sums_stride() const { return divide_up(shape_.n, tile_columns_) * tile_columns_; }
   size_t panels_bytes() const { return packed_bytes(most_panels_of_few_rows * tile_columns_, depth_); }
   size_t thread_bytes() const { return a_bytes() + sums_bytes() + (by_item_ ? b_bytes() : 0); }
 
@@ -135,14 +139,12 @@ class Gemm {
 
   // Packs the part of A's rows, or of B's columns, that lies in the block of k from `p` on.
   void pack_a(const Operands& operands, int64_t row, int64_t rows, int64_t p, Packed* to) const {
-    const T* from = operands.a + row * shape_.a.row + p * shape_.a.column;
-    if (!products_.pack_rows({from, rows, shape_.a.row, depth_at(p), shape_.a.column}, to))
-      operands.packed = false;
+    const GemmPart<T> part{operands.a, shape_.a.row, shape_.a.column, row, rows, p, depth_at(p)};
+    if (!products_.pack_rows(part, to)) operands.packed = false;
   }
   void pack_b(const Operands& operands, int64_t column, int64_t columns, int64_t p, Packed* to) const {
-    const T* from = operands.b + p * shape_.b.row + column * shape_.b.column;
-    if (!products_.pack_columns({from, columns, shape_.b.column, depth_at(p), shape_.b.row}, to))
-      operands.packed = false;
+    const GemmPart<T> part{operands.b, shape_.b.column, shape_.b.row, column, columns, p, depth_at(p)};
+    if (!products_.pack_columns(part, to)) operands.packed = false;
   }
 
   // `each` calls a body with ranges, as parallel_for does. Each thread has thread_bytes() at `threads`.
@@ -219,8 +221,9 @@ class Gemm {
     parallel_for(row_groups * k_blocks_, shape_.m * shape_.k, pack_rows, threads_);
 
     const auto run_columns = [&](int64_t begin, int64_t end, int thread) {
-      auto* packed_b =
-          reinterpret_cast<Packed*>(memory + whole_a_bytes() + static_cast<size_t>(thread) * panels_bytes());
+      auto* sums = reinterpret_cast<A*>(memory + whole_a_bytes());
+      auto* packed_b = reinterpret_cast<Packed*>(memory + whole_a_bytes() + all_sums_bytes() +
+                                                 static_cast<size_t>(thread) * panels_bytes());
       Multiplier multiplier(products_);
       const int64_t last_column = std::min(end * tile_columns_, shape_.n);
       for (int64_t block = 0; block < k_blocks_; ++block)
@@ -231,7 +234,8 @@ class Gemm {
           for (int64_t x = 0; x < columns; x += tile_columns_)
             run_panel(operands, {0, shape_.m, column + x, x + tile_columns_ < columns}, p,
                       packed_a + Products::packed(block_rows_, depth_) * block,
-                      packed_b + Products::packed(x, depth_at(p)), nullptr, 0, multiplier);
+                      packed_b + Products::packed(x, depth_at(p)), keeps_sums_ ? sums + column + x : nullptr,
+                      sums_stride(), multiplier);
         }
     };
     parallel_for(divide_up(shape_.n, tile_columns_), shape_.m * shape_.k / 8 * shape_.n, run_columns,
@@ -253,16 +257,20 @@ class Gemm {
     A* sums = kept;
     if constexpr (in_place) sums = c;
     const int64_t stride = in_place ? shape_.n : kept_stride;
-    GemmTile<T> tile{.rows = 0,
+    GemmTile<T> tile{.row = 0,
+                     .column = panel.column,
+                     .rows = 0,
                      .columns = std::min<int64_t>(tile_columns_, shape_.n - panel.column),
                      .sums = nullptr,
                      .stride = stride,
                      .add = p > 0,
-                     .result_stride = shape_.n};
+                     .result_stride = shape_.n,
+                     .c = operands.c};
     const T* bias = operands.bias == nullptr ? nullptr : operands.bias + panel.column;
     const bool stores = last && stores_results_;
     if (stores) tile.bias = bias, tile.relu = shape_.activation == Activation::relu;
     for (int64_t i = 0; i < panel.rows; i += tile_rows_) {
+      tile.row = panel.row + i;
       tile.rows = std::min<int64_t>(tile_rows_, panel.rows - i);
       if (in_place || keeps_sums_) tile.sums = sums + i * stride;
       if (stores) tile.results = c + i * shape_.n;

@@ -8,10 +8,23 @@
 
 namespace athanor::cpu {
 
+/// A part of A or B: `depth` elements, from element p on, of the vectors [first, first + count). A vector is
+/// a row of A or a column of B.
+template <class T>
+struct GemmPart {
+  const T* matrix;
+  int64_t stride, depth_stride;  // from vector to vector, and from element to element
+  int64_t first, count, p, depth;
+
+  Vectors<T> vectors() const {
+    return {matrix + first * stride + p * depth_stride, count, stride, depth, depth_stride};
+  }
+};
+
 /// A tile of C, and what becomes of its sums.
 template <class T>
 struct GemmTile {
-  int64_t rows, columns;
+  int64_t row, column, rows, columns;
   /// The sums, whose rows are `stride` elements apart. With `add`, those of earlier parts of k are there.
   Acc<T>* sums;
   int64_t stride;
@@ -20,6 +33,8 @@ struct GemmTile {
   /// activation(sums + bias), in rows `result_stride` elements apart. Else nullptr.
   T* results = nullptr;
   int64_t result_stride = 0;
+  /// C's first element, for Products that store results in another order.
+  T* c = nullptr;
   const T* bias = nullptr;  // one number for each column, or nullptr
   bool relu = false;
   /// The tile after this one, in rows that are as far apart, or nullptr: to be fetched to the caches.
@@ -35,6 +50,8 @@ class VectorProducts {
   using Packed = Sum;  // an element of a packed panel
   /// Of A's rows and of k, the most that are packed at a time.
   static constexpr int64_t most_rows = 144, most_depth = 256;
+  /// The most elements of B that are packed for all threads at a time.
+  static constexpr int64_t most_of_b = 1 << 20;
   static constexpr int64_t depth_unit = 1;  // parts of k, but the last, are multiples of it
   /// Whether a tile's results can be stored. Otherwise only its sums are, and Gemm finishes them.
   static constexpr bool stores_results = std::is_same_v<Sum, T>;
@@ -44,8 +61,10 @@ class VectorProducts {
   /// The elements of packed panels that have `vectors` vectors in all.
   static int64_t packed(int64_t vectors, int64_t depth) { return vectors * depth; }
   /// Packs panels. Returns false if the numbers cannot be multiplied so.
-  bool pack_rows(const Vectors<T>& v, Packed* to) const { return pack(v, micro_.rows, to), true; }
-  bool pack_columns(const Vectors<T>& v, Packed* to) const { return pack(v, micro_.columns, to), true; }
+  bool pack_rows(const GemmPart<T>& a, Packed* to) const { return pack(a.vectors(), micro_.rows, to), true; }
+  bool pack_columns(const GemmPart<T>& b, Packed* to) const {
+    return pack(b.vectors(), micro_.columns, to), true;
+  }
 
   /// Each thread makes one for the tiles that it multiplies.
   class Multiplier {

@@ -15,6 +15,17 @@ struct GemmShape {
   bool bias;
   Activation activation;
 
+  /// One product, whose factors' strides are for the Products to know.
+  GemmShape(int64_t rows, int64_t columns, int64_t depth, const SimpleEpilogue& epilogue)
+      : batch(1),
+        m(rows),
+        n(columns),
+        k(depth),
+        a{},
+        b{},
+        bias(epilogue.bias),
+        activation(epilogue.activation) {}
+
   /// The shape of a batch_matmul. If the whole batch shares b, as in a linear layer, it becomes one taller
   /// matrix.
   explicit GemmShape(const KernelRequest& request)

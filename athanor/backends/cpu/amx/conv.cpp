@@ -1,0 +1,127 @@
+// Convolutions of bf16 with AMX, between activations with channels in blocks of 16.
+#include "athanor/backends/cpu/amx/conv_products.h"
+#include "athanor/backends/cpu/generic/gemm.h"
+#include "athanor/backends/cpu/kernels.h"
+#include "athanor/ops/conv_kind.h"
+
+#if ATHANOR_HAS_AMX
+namespace athanor::cpu {
+namespace {
+
+Pair pair_of(const Ints& ints) { return {ints[0], ints[1]}; }
+
+// Copies between weights [results, channels, height, width] with these strides and [tap][result][channel].
+struct Weights {
+  int64_t results, channels, height, width;
+  Ints strides;
+
+  int64_t taps() const { return height * width; }
+  int64_t size() const { return results * channels * taps(); }
+
+  void to_taps(const bf16* from, bf16* to) const {
+    parallel_for(results, size(), [&](int64_t begin, int64_t end, int) {
+      for (int64_t o = begin; o < end; ++o)
+        each_tap([&](int64_t tap, int64_t offset) {
+          const bf16* row = from + o * strides[0] + offset;
+          bf16* out = to + (tap * results + o) * channels;
+          for (int64_t c = 0; c < channels; ++c) out[c] = row[c * strides[1]];
+        });
+    });
+  }
+  // From [result][tap][channel].
+  void from_rows(const bf16* from, bf16* to) const {
+    parallel_for(results, size(), [&](int64_t begin, int64_t end, int) {
+      for (int64_t o = begin; o < end; ++o)
+        each_tap([&](int64_t tap, int64_t offset) {
+          const bf16* row = from + (o * taps() + tap) * channels;
+          bf16* out = to + o * strides[0] + offset;
+          for (int64_t c = 0; c < channels; ++c) out[c * strides[1]] = row[c];
+        });
+    });
+  }
+
+ private:
+  template <class F>
+  void each_tap(const F& f) const {
+    for (int64_t tap = 0; tap < taps(); ++tap) f(tap, tap / width * strides[2] + tap % width * strides[3]);
+  }
+};
+
+bool fits(const KernelRequest& r, const SimpleEpilogue& epilogue, const OperandDesc& from,
+          const OperandDesc& to, const OperandDesc& w) {
+  const auto blocked = [](const OperandDesc& o) {
+    return o.dtype == DType::bf16 && o.layout.block == Windows::block && o.shape.size() < int64_t{1} << 31;
+  };
+  return blocked(from) && blocked(to) && w.dtype == DType::bf16 && from.shape[1] % 32 == 0 &&
+         r.compute == ComputeType::by_dtypes && r.attrs.integer("groups") == 1 && to.shape.size() > 0 &&
+         (epilogue.activation == Activation::none || epilogue.activation == Activation::relu);
+}
+
+Candidate results_kernel(const Windows& windows, int64_t results, const Weights& weights, bool gradient,
+                         const SimpleEpilogue& epilogue) {
+  const int64_t taps = weights.taps(), matrix = weights.results * weights.channels;
+  // An image's gradient is a convolution of the results' gradient with weights turned by 180 degrees.
+  const TapMatrices order = gradient ? TapMatrices{(taps - 1) * matrix, -matrix, 1, weights.channels}
+                                     : TapMatrices{0, matrix, weights.channels, 1};
+  const Gemm<bf16, AmxConvProducts> gemm(
+      GemmShape(windows.count(), results, taps * windows.channels(), epilogue), cpu_workers(),
+      AmxConvProducts(windows, results, order));
+  const size_t weight_bytes = aligned(static_cast<size_t>(weights.size()) * sizeof(bf16));
+  return function_candidate("AMX conv", weight_bytes + gemm.scratch_bytes(),
+                            [=, bias = epilogue.bias](Buffers buffers) {
+                              const size_t next = bias ? 3 : 2;
+                              auto* scratch = static_cast<std::byte*>(buffers[next + 1]);
+                              auto* by_tap = reinterpret_cast<bf16*>(scratch);
+                              weights.to_taps(static_cast<const bf16*>(buffers[1]), by_tap);
+                              gemm.run(static_cast<const bf16*>(buffers[0]), by_tap,
+                                       bias ? static_cast<const bf16*>(buffers[2]) : nullptr,
+                                       static_cast<bf16*>(buffers[next]), scratch + weight_bytes);
+                            });
+}
+
+Candidate weights_kernel(const Windows& windows, const Weights& weights) {
+  const Gemm<bf16, AmxConvWeightProducts> gemm(
+      GemmShape(weights.results, weights.taps() * weights.channels, windows.count(), SimpleEpilogue{}),
+      cpu_workers(), AmxConvWeightProducts(windows, weights.results));
+  const size_t weight_bytes = aligned(static_cast<size_t>(weights.size()) * sizeof(bf16));
+  return function_candidate("AMX conv", weight_bytes + gemm.scratch_bytes(), [=](Buffers buffers) {
+    auto* scratch = static_cast<std::byte*>(buffers[3]);
+    auto* rows = reinterpret_cast<bf16*>(scratch);
+    gemm.run(static_cast<const bf16*>(buffers[1]), static_cast<const bf16*>(buffers[0]), nullptr, rows,
+             scratch + weight_bytes);
+    weights.from_rows(rows, static_cast<bf16*>(buffers[2]));
+  });
+}
+
+}  // namespace
+
+static std::vector<Candidate> amx_conv(const KernelRequest& r) {
+  const ConvKind kind = conv_kind(*r.op);
+  const bool by_weights = kind == ConvKind::weight_grad, gradient = kind == ConvKind::input_grad;
+  const OperandDesc &from = r.inputs[0], &to = by_weights ? r.inputs[1] : r.output(),
+                    &w = by_weights ? r.output() : r.inputs[1];
+  const SimpleEpilogue epilogue = simple_epilogue(r).value();
+  if (!has_amx() || !fits(r, epilogue, from, to, w)) return {};
+  const Pair stride = pair_of(r.attrs.ints("stride")), dilation = pair_of(r.attrs.ints("dilation"));
+  Pair padding = pair_of(r.attrs.ints("padding"));
+  const Weights weights{w.shape[0], w.shape[1], w.shape[2], w.shape[3],
+                        by_weights ? contiguous_strides(w.shape) : w.strides};
+  if (gradient) {
+    if (stride.height != 1 || stride.width != 1) return {};
+    padding = {dilation.height * (weights.height - 1) - padding.height,
+               dilation.width * (weights.width - 1) - padding.width};
+  }
+  const Windows windows(from.shape, to.shape, {weights.height, weights.width}, stride, dilation, padding);
+  if (by_weights) return {weights_kernel(windows, weights)};
+  return {results_kernel(windows, to.shape[1], weights, gradient, epilogue)};
+}
+
+namespace {
+
+[[maybe_unused]] const bool amx_conv_registered =
+    register_kernels({KernelSource::matrix_unit, conv_ops(), amx_conv, serves_none});
+
+}  // namespace
+
+}  // namespace athanor::cpu
+#endif
