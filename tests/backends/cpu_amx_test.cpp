@@ -1,4 +1,4 @@
-// Products of f32 numbers on Intel's matrix unit, which multiplies bf16.
+// Products on Intel's matrix unit, which multiplies bf16.
 #include "athanor/backends/cpu/amx/amx.h"
 
 #include <limits>
@@ -103,6 +103,38 @@ TEST_F(CpuAmx, SmallNumbersLoseTheirLastBits) {
                     b = make_value(DType::f32, {1, 40, 3}, spread(40 * 3, 8, 0, 1));
   const auto got = amx_product("AMX gemm, 3 bf16 parts", {a, b}), want = amx_product("generic gemm", {a, b});
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 40 * std::exp2(-125));
+}
+
+// Results, a gradient by the image and one by weights. cpu_conv_test.cpp compares what they compute.
+std::vector<std::string> amx_convs(int64_t channels, int64_t results, int64_t stride) {
+  const Attrs attrs{{"stride", Ints{stride, stride}},
+                    {"padding", Ints{1, 1}},
+                    {"dilation", Ints{1, 1}},
+                    {"groups", int64_t{1}}};
+  const auto operand = [](const Shape& shape, Layout layout) {
+    return OperandDesc{DType::bf16, shape, layout, contiguous_strides(shape)};
+  };
+  const OperandDesc x = operand({2, channels, 8, 8}, {16}), w = operand({results, channels, 3, 3}, {}),
+                    y = operand({2, results, (8 - 1) / stride + 1, (8 - 1) / stride + 1}, {16});
+  const std::vector<std::pair<std::string, std::vector<OperandDesc>>> all = {
+      {"conv2d", {x, w, y}}, {"conv2d_input_grad", {y, w, x}}, {"conv2d_weight_grad", {x, y, w}}};
+  std::vector<std::string> found;
+  for (const auto& [name, operands] : all) {
+    const Op op = make_op(name);
+    KernelRequest request{&op, attrs, {operands[0], operands[1]}, {operands[2]}, {}};
+    request.epilogue = program_of({}, request);
+    for (const Candidate& candidate : cpu().candidates(0, request))
+      if (candidate.name == "AMX conv") found.push_back(name);
+  }
+  return found;
+}
+
+TEST_F(CpuAmx, ConvolutionsAreOffered) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(amx_convs(32, 64, 1), Names({"conv2d", "conv2d_input_grad", "conv2d_weight_grad"}));
+  EXPECT_EQ(amx_convs(32, 48, 1), Names({"conv2d", "conv2d_weight_grad"}));
+  EXPECT_EQ(amx_convs(64, 32, 2), Names({"conv2d", "conv2d_weight_grad"}));
+  EXPECT_EQ(amx_convs(48, 48, 1), Names());
 }
 
 }  // namespace

@@ -149,12 +149,12 @@ ATHANOR_AMX inline void multiply_loaded() {
   if (tall && wide) _tile_dpbf16ps(3, 5, 7);
 }
 
-// Fetches a sixth of the next step's tiles of A, which come from the second-level cache.
-template <int sixth>
+// Fetches 16 lines of the next step's tiles of A, which come from the second-level cache.
+template <int64_t parts, int64_t from>
 ATHANOR_AMX inline void fetch_next(const bf16* a) {
 #pragma GCC unroll 16
-  for (int64_t line = 0; line < 16; ++line)
-    _mm_prefetch(a + 6 * tile_elements + (16 * sixth + line) * 32, _MM_HINT_T0);
+  for (int64_t line = from; line < from + 16; ++line)
+    _mm_prefetch(a + 2 * parts * tile_elements + line * 32, _MM_HINT_T0);
 }
 
 // Adds the products of 32 elements of k. Of f32's parts small products come first. From one product to the
@@ -162,12 +162,12 @@ ATHANOR_AMX inline void fetch_next(const bf16* a) {
 template <int parts, bool tall, bool wide>
 ATHANOR_AMX inline void multiply_step(const bf16* a, const bf16* b) {
   if constexpr (parts == 3) {
-    load_a<2>(a, tall), load_b<0>(b, wide), multiply_loaded<tall, wide>(), fetch_next<0>(a);
-    load_a<1>(a, tall), multiply_loaded<tall, wide>(), fetch_next<1>(a);
-    load_b<1>(b, wide), multiply_loaded<tall, wide>(), fetch_next<2>(a);
-    load_a<0>(a, tall), multiply_loaded<tall, wide>(), fetch_next<3>(a);
-    load_b<2>(b, wide), multiply_loaded<tall, wide>(), fetch_next<4>(a);
-    load_b<0>(b, wide), multiply_loaded<tall, wide>(), fetch_next<5>(a);
+    load_a<2>(a, tall), load_b<0>(b, wide), multiply_loaded<tall, wide>(), fetch_next<parts, 0>(a);
+    load_a<1>(a, tall), multiply_loaded<tall, wide>(), fetch_next<parts, 16>(a);
+    load_b<1>(b, wide), multiply_loaded<tall, wide>(), fetch_next<parts, 32>(a);
+    load_a<0>(a, tall), multiply_loaded<tall, wide>(), fetch_next<parts, 48>(a);
+    load_b<2>(b, wide), multiply_loaded<tall, wide>(), fetch_next<parts, 64>(a);
+    load_b<0>(b, wide), multiply_loaded<tall, wide>(), fetch_next<parts, 80>(a);
   } else {
     load_a<0>(a, tall), load_b<0>(b, wide), multiply_loaded<tall, wide>();
   }
