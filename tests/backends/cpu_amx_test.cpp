@@ -105,14 +105,30 @@ TEST_F(CpuAmx, SmallNumbersLoseTheirLastBits) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 40 * std::exp2(-125));
 }
 
+const Attrs padded_3x3{
+    {"stride", Ints{1, 1}}, {"padding", Ints{1, 1}}, {"dilation", Ints{1, 1}}, {"groups", int64_t{1}}};
+
+// The library's first kernel computes what has no parts.
+TEST_F(CpuAmx, ConvolutionsOfInfinityAreThoseOfF32Instructions) {
+  for (const double special : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+    std::vector<double> values = random_values(2 * 32 * 5 * 7, 9);
+    values[32 * 5 * 7 + 100] = special;
+    std::vector<TestOperand> inputs = {make_value(DType::f32, {2, 32, 5, 7}, values, {16}),
+                                       random_value(DType::f32, {32, 32, 3, 3}, 10)};
+    const auto runs = run_all(make_op("conv2d"), padded_3x3, inputs, DType::f32, {2, 32, 5, 7}, {16});
+    const auto ours = std::ranges::find(runs, "AMX conv, 3 bf16 parts", &Run::candidate);
+    ASSERT_NE(ours, runs.end());
+    expect_all_near({*ours}, runs[0].values, 2e-5);
+    EXPECT_FALSE(std::ranges::all_of(ours->values, [](double v) { return std::isfinite(v); }));
+  }
+}
+
 // Results, a gradient by the image and one by weights. cpu_conv_test.cpp compares what they compute.
-std::vector<std::string> amx_convs(int64_t channels, int64_t results, int64_t stride) {
-  const Attrs attrs{{"stride", Ints{stride, stride}},
-                    {"padding", Ints{1, 1}},
-                    {"dilation", Ints{1, 1}},
-                    {"groups", int64_t{1}}};
-  const auto operand = [](const Shape& shape, Layout layout) {
-    return OperandDesc{DType::bf16, shape, layout, contiguous_strides(shape)};
+std::vector<std::string> amx_convs(DType dtype, int64_t channels, int64_t results, int64_t stride) {
+  Attrs attrs = padded_3x3;
+  attrs.set("stride", Ints{stride, stride});
+  const auto operand = [&](const Shape& shape, Layout layout) {
+    return OperandDesc{dtype, shape, layout, contiguous_strides(shape)};
   };
   const OperandDesc x = operand({2, channels, 8, 8}, {16}), w = operand({results, channels, 3, 3}, {}),
                     y = operand({2, results, (8 - 1) / stride + 1, (8 - 1) / stride + 1}, {16});
@@ -124,17 +140,19 @@ std::vector<std::string> amx_convs(int64_t channels, int64_t results, int64_t st
     KernelRequest request{&op, attrs, {operands[0], operands[1]}, {operands[2]}, {}};
     request.epilogue = program_of({}, request);
     for (const Candidate& candidate : cpu().candidates(0, request))
-      if (candidate.name == "AMX conv") found.push_back(name);
+      if (candidate.name.starts_with("AMX conv")) found.push_back(name);
   }
   return found;
 }
 
 TEST_F(CpuAmx, ConvolutionsAreOffered) {
   using Names = std::vector<std::string>;
-  EXPECT_EQ(amx_convs(32, 64, 1), Names({"conv2d", "conv2d_input_grad", "conv2d_weight_grad"}));
-  EXPECT_EQ(amx_convs(32, 48, 1), Names({"conv2d", "conv2d_weight_grad"}));
-  EXPECT_EQ(amx_convs(64, 32, 2), Names({"conv2d", "conv2d_weight_grad"}));
-  EXPECT_EQ(amx_convs(48, 48, 1), Names());
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    EXPECT_EQ(amx_convs(dtype, 32, 64, 1), Names({"conv2d", "conv2d_input_grad", "conv2d_weight_grad"}));
+    EXPECT_EQ(amx_convs(dtype, 32, 48, 1), Names({"conv2d", "conv2d_weight_grad"}));
+    EXPECT_EQ(amx_convs(dtype, 64, 32, 2), Names({"conv2d", "conv2d_weight_grad"}));
+    EXPECT_EQ(amx_convs(dtype, 48, 48, 1), Names());
+  }
 }
 
 }  // namespace

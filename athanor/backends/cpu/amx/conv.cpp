@@ -1,4 +1,6 @@
-// Convolutions of bf16 with AMX, between activations with channels in blocks of 16.
+// Convolutions of f32 and bf16 with AMX, between activations with channels in blocks of 16.
+#include <type_traits>
+
 #include "athanor/backends/cpu/amx/conv_products.h"
 #include "athanor/backends/cpu/generic/gemm.h"
 #include "athanor/backends/cpu/kernels.h"
@@ -18,23 +20,25 @@ struct Weights {
   int64_t taps() const { return height * width; }
   int64_t size() const { return results * channels * taps(); }
 
-  void to_taps(const bf16* from, bf16* to) const {
+  template <class T>
+  void to_taps(const T* from, T* to) const {
     parallel_for(results, size(), [&](int64_t begin, int64_t end, int) {
       for (int64_t o = begin; o < end; ++o)
         each_tap([&](int64_t tap, int64_t offset) {
-          const bf16* row = from + o * strides[0] + offset;
-          bf16* out = to + (tap * results + o) * channels;
+          const T* row = from + o * strides[0] + offset;
+          T* out = to + (tap * results + o) * channels;
           for (int64_t c = 0; c < channels; ++c) out[c] = row[c * strides[1]];
         });
     });
   }
   // From [result][tap][channel].
-  void from_rows(const bf16* from, bf16* to) const {
+  template <class T>
+  void from_rows(const T* from, T* to) const {
     parallel_for(results, size(), [&](int64_t begin, int64_t end, int) {
       for (int64_t o = begin; o < end; ++o)
         each_tap([&](int64_t tap, int64_t offset) {
-          const bf16* row = from + (o * taps() + tap) * channels;
-          bf16* out = to + o * strides[0] + offset;
+          const T* row = from + (o * taps() + tap) * channels;
+          T* out = to + o * strides[0] + offset;
           for (int64_t c = 0; c < channels; ++c) out[c * strides[1]] = row[c];
         });
     });
@@ -49,47 +53,75 @@ struct Weights {
 
 bool fits(const KernelRequest& r, const SimpleEpilogue& epilogue, const OperandDesc& from,
           const OperandDesc& to, const OperandDesc& w) {
-  const auto blocked = [](const OperandDesc& o) {
-    return o.dtype == DType::bf16 && o.layout.block == Windows::block && o.shape.size() < int64_t{1} << 31;
+  const DType dtype = w.dtype;
+  const auto blocked = [&](const OperandDesc& o) {
+    return o.dtype == dtype && o.layout.block == Windows::block && o.shape.size() < int64_t{1} << 31;
   };
-  return blocked(from) && blocked(to) && w.dtype == DType::bf16 && from.shape[1] % 32 == 0 &&
-         r.compute == ComputeType::by_dtypes && r.attrs.integer("groups") == 1 && to.shape.size() > 0 &&
+  return (dtype == DType::f32 || dtype == DType::bf16) && blocked(from) && blocked(to) &&
+         from.shape[1] % 32 == 0 && r.compute == ComputeType::by_dtypes && r.attrs.integer("groups") == 1 &&
+         to.shape.size() > 0 &&
          (epilogue.activation == Activation::none || epilogue.activation == Activation::relu);
 }
 
-Candidate results_kernel(const Windows& windows, int64_t results, const Weights& weights, bool gradient,
-                         const SimpleEpilogue& epilogue) {
+// A candidate that calls `run(buffers)`, and if that returns false, the library's first candidate. It returns
+// false only if f32 numbers have no bf16 parts.
+template <class T, class Run>
+std::vector<Candidate> candidate_of(const KernelRequest& request, size_t scratch_bytes, Run run) {
+  if constexpr (AmxProducts<T>::parts == 1)
+    return {function_candidate("AMX conv", scratch_bytes, [run](Buffers buffers) { run(buffers); })};
+  else
+    for (const OpKernels& kernels : kernels_of(*request.op)) {
+      if (kernels.source != KernelSource::library) continue;
+      for (const Candidate& other : kernels.candidates(request)) {
+        const auto kernel = std::dynamic_pointer_cast<const CpuKernel>(other.kernel);
+        if (kernel == nullptr) continue;
+        return {function_candidate("AMX conv, 3 bf16 parts", std::max(scratch_bytes, other.scratch_bytes),
+                                   [run, kernel](Buffers buffers) {
+                                     if (!run(buffers)) kernel->run(buffers);
+                                   })};
+      }
+    }
+  return {};
+}
+
+template <class T>
+std::vector<Candidate> results_kernel(const KernelRequest& request, const Windows& windows, int64_t results,
+                                      const Weights& weights, bool gradient, const SimpleEpilogue& epilogue) {
   const int64_t taps = weights.taps(), matrix = weights.results * weights.channels;
   // An image's gradient is a convolution of the results' gradient with weights turned by 180 degrees.
   const TapMatrices order = gradient ? TapMatrices{(taps - 1) * matrix, -matrix, 1, weights.channels}
                                      : TapMatrices{0, matrix, weights.channels, 1};
-  const Gemm<bf16, AmxConvProducts> gemm(
+  const Gemm<T, AmxConvProducts<T>> gemm(
       GemmShape(windows.count(), results, taps * windows.channels(), epilogue), cpu_workers(),
-      AmxConvProducts(windows, results, order));
-  const size_t weight_bytes = aligned(static_cast<size_t>(weights.size()) * sizeof(bf16));
-  return function_candidate("AMX conv", weight_bytes + gemm.scratch_bytes(),
-                            [=, bias = epilogue.bias](Buffers buffers) {
-                              const size_t next = bias ? 3 : 2;
-                              auto* scratch = static_cast<std::byte*>(buffers[next + 1]);
-                              auto* by_tap = reinterpret_cast<bf16*>(scratch);
-                              weights.to_taps(static_cast<const bf16*>(buffers[1]), by_tap);
-                              gemm.run(static_cast<const bf16*>(buffers[0]), by_tap,
-                                       bias ? static_cast<const bf16*>(buffers[2]) : nullptr,
-                                       static_cast<bf16*>(buffers[next]), scratch + weight_bytes);
-                            });
+      AmxConvProducts<T>(windows, results, order));
+  const size_t weight_bytes = aligned(static_cast<size_t>(weights.size()) * sizeof(T));
+  return candidate_of<T>(request, weight_bytes + gemm.scratch_bytes(),
+                         [=, bias = epilogue.bias](Buffers buffers) {
+                           const size_t next = bias ? 3 : 2;
+                           auto* scratch = static_cast<std::byte*>(buffers[next + 1]);
+                           auto* by_tap = reinterpret_cast<T*>(scratch);
+                           weights.to_taps(static_cast<const T*>(buffers[1]), by_tap);
+                           return gemm.run(static_cast<const T*>(buffers[0]), by_tap,
+                                           bias ? static_cast<const T*>(buffers[2]) : nullptr,
+                                           static_cast<T*>(buffers[next]), scratch + weight_bytes);
+                         });
 }
 
-Candidate weights_kernel(const Windows& windows, const Weights& weights) {
-  const Gemm<bf16, AmxConvWeightProducts> gemm(
+template <class T>
+std::vector<Candidate> weights_kernel(const KernelRequest& request, const Windows& windows,
+                                      const Weights& weights) {
+  const Gemm<T, AmxConvWeightProducts<T>> gemm(
       GemmShape(weights.results, weights.taps() * weights.channels, windows.count(), SimpleEpilogue{}),
-      cpu_workers(), AmxConvWeightProducts(windows, weights.results));
-  const size_t weight_bytes = aligned(static_cast<size_t>(weights.size()) * sizeof(bf16));
-  return function_candidate("AMX conv", weight_bytes + gemm.scratch_bytes(), [=](Buffers buffers) {
+      cpu_workers(), AmxConvWeightProducts<T>(windows, weights.results));
+  const size_t weight_bytes = aligned(static_cast<size_t>(weights.size()) * sizeof(T));
+  return candidate_of<T>(request, weight_bytes + gemm.scratch_bytes(), [=](Buffers buffers) {
     auto* scratch = static_cast<std::byte*>(buffers[3]);
-    auto* rows = reinterpret_cast<bf16*>(scratch);
-    gemm.run(static_cast<const bf16*>(buffers[1]), static_cast<const bf16*>(buffers[0]), nullptr, rows,
-             scratch + weight_bytes);
-    weights.from_rows(rows, static_cast<bf16*>(buffers[2]));
+    auto* rows = reinterpret_cast<T*>(scratch);
+    if (!gemm.run(static_cast<const T*>(buffers[1]), static_cast<const T*>(buffers[0]), nullptr, rows,
+                  scratch + weight_bytes))
+      return false;
+    weights.from_rows(rows, static_cast<T*>(buffers[2]));
+    return true;
   });
 }
 
@@ -112,8 +144,11 @@ static std::vector<Candidate> amx_conv(const KernelRequest& r) {
                dilation.width * (weights.width - 1) - padding.width};
   }
   const Windows windows(from.shape, to.shape, {weights.height, weights.width}, stride, dilation, padding);
-  if (by_weights) return {weights_kernel(windows, weights)};
-  return {results_kernel(windows, to.shape[1], weights, gradient, epilogue)};
+  const auto kernels = [&]<class T>(std::type_identity<T>) {
+    return by_weights ? weights_kernel<T>(r, windows, weights)
+                      : results_kernel<T>(r, windows, to.shape[1], weights, gradient, epilogue);
+  };
+  return w.dtype == DType::f32 ? kernels(std::type_identity<float>()) : kernels(std::type_identity<bf16>());
 }
 
 namespace {

@@ -52,28 +52,6 @@ ATHANOR_AMX inline void load_rows(const Block<float>& b, int64_t first, bool by_
   for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(copy[i]);
 }
 
-// Stores the parts of the numbers in `low` and `high` as pairs. `check` becomes NaN if one has no parts.
-ATHANOR_AMX inline void store_parts(Words low, Words high, bf16* to, int64_t part_stride, __m512& check) {
-  const Words half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  __m512 low_rest = _mm512_castsi512_ps(low), high_rest = _mm512_castsi512_ps(high);
-#pragma GCC unroll 3
-  for (int part = 0; part < 3; ++part, to += part_stride) {
-    low = _mm512_castps_si512(low_rest), high = _mm512_castps_si512(high_rest);
-    if (part < 2) {
-      low = _mm512_and_si512(_mm512_add_epi32(low, half), upper);
-      high = _mm512_and_si512(_mm512_add_epi32(high, half), upper);
-      low_rest = _mm512_sub_ps(low_rest, _mm512_castsi512_ps(low));
-      high_rest = _mm512_sub_ps(high_rest, _mm512_castsi512_ps(high));
-    }
-    if (part == 0) {  // inf - inf and inf * 0 are NaN
-      check = _mm512_fmadd_ps(low_rest, _mm512_setzero_ps(), check);
-      check = _mm512_fmadd_ps(high_rest, _mm512_setzero_ps(), check);
-    }
-    // (upper & high) | low: a last part below 2^-126 may have more than 8 bits.
-    _mm512_store_si512(to, _mm512_ternarylogic_epi32(upper, high, _mm512_srli_epi32(low, 16), 0xea));
-  }
-}
-
 // Packs a tile of each part. `columns`: of B.
 ATHANOR_AMX inline void pack_tiles(const Block<float>& b, bool columns, bf16* to, int64_t part_stride,
                                    __m512& check) {
@@ -124,7 +102,7 @@ ATHANOR_AMX bool pack_panels(const Vectors<T>& v, bool columns, bf16* to) {
                              std::min<int64_t>(v.depth - p, 32), v.depth_stride};
         pack_tiles(block, columns, to + half * tile_elements, 2 * tile_elements, check);
       }
-  return _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) == 0;
+  return is_nan_free(check);
 }
 
 // ---- Multiplying ----

@@ -54,7 +54,7 @@ class AmxProducts {
   static constexpr int parts = std::is_same_v<T, float> ? 3 : 1;
   static constexpr int64_t most_rows = 256, most_depth = parts == 3 ? 512 : 1024, depth_unit = 32;
   static constexpr int64_t most_of_b = parts == 3 ? 1 << 20 : 1 << 22;
-  static constexpr bool stores_results = true;
+  static constexpr bool stores_results = true, sums_in_c = std::is_same_v<T, Sum>;
 
   static int64_t rows() { return 32; }
   static int64_t columns() { return 32; }

@@ -65,6 +65,32 @@ ATHANOR_AMX inline Words pairs_of(__m256i even, __m256i odd) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
 
+// Stores the parts of the numbers in `low` and `high` as pairs. `check` becomes NaN if one has no parts.
+ATHANOR_AMX inline void store_parts(Words low, Words high, bf16* to, int64_t part_stride, __m512& check) {
+  const Words half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  __m512 low_rest = _mm512_castsi512_ps(low), high_rest = _mm512_castsi512_ps(high);
+#pragma GCC unroll 3
+  for (int part = 0; part < 3; ++part, to += part_stride) {
+    low = _mm512_castps_si512(low_rest), high = _mm512_castps_si512(high_rest);
+    if (part < 2) {
+      low = _mm512_and_si512(_mm512_add_epi32(low, half), upper);
+      high = _mm512_and_si512(_mm512_add_epi32(high, half), upper);
+      low_rest = _mm512_sub_ps(low_rest, _mm512_castsi512_ps(low));
+      high_rest = _mm512_sub_ps(high_rest, _mm512_castsi512_ps(high));
+    }
+    if (part == 0) {  // inf - inf and inf * 0 are NaN
+      check = _mm512_fmadd_ps(low_rest, _mm512_setzero_ps(), check);
+      check = _mm512_fmadd_ps(high_rest, _mm512_setzero_ps(), check);
+    }
+    // (upper & high) | low: a last part below 2^-126 may have more than 8 bits.
+    _mm512_store_si512(to, _mm512_ternarylogic_epi32(upper, high, _mm512_srli_epi32(low, 16), 0xea));
+  }
+}
+
+ATHANOR_AMX inline bool is_nan_free(__m512 check) {
+  return _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) == 0;
+}
+
 ATHANOR_AMX inline void store_tile_rows(const Words (&rows)[16], bf16* to) {
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) _mm512_store_si512(to + i * 32, rows[i]);

@@ -30,9 +30,10 @@ class Gemm {
 
     k_blocks_ = std::max<int64_t>(1, divide_up(shape.k, Products::most_depth));
     depth_ = divide_up(divide_up(shape.k, k_blocks_), Products::depth_unit) * Products::depth_unit;
-    stores_results_ = Products::stores_results && (in_place || shape.activation == Activation::none ||
-                                                   shape.activation == Activation::relu);
-    keeps_sums_ = !in_place && !(stores_results_ && k_blocks_ == 1);
+    stores_results_ =
+        Products::stores_results &&
+        (Products::sums_in_c || shape.activation == Activation::none || shape.activation == Activation::relu);
+    keeps_sums_ = !Products::sums_in_c && !(stores_results_ && k_blocks_ == 1);
     // Sums that are kept beside C are kept until the last product is added, so all of k is one chunk.
     chunk_k_blocks_ = keeps_sums_ ? k_blocks_ : std::min<int64_t>(k_blocks_, 8);
     const int64_t span = std::max<int64_t>(1, chunk_k_blocks_ * depth_);
@@ -40,7 +41,7 @@ class Gemm {
     const int64_t most_panels = Products::most_of_b / (by_item_ ? 4 : 1) / span / tile_columns_;
     chunk_panels_ = divide_up(panels, divide_up(panels, std::max<int64_t>(4, most_panels)));
 
-    few_rows_ = (in_place || stores_results_) && !by_item_ && shape.m <= 2 * Products::most_rows &&
+    few_rows_ = (Products::sums_in_c || stores_results_) && !by_item_ && shape.m <= 2 * Products::most_rows &&
                 work > worth_splitting && panels >= 2 * threads;
     if (few_rows_) {
       block_rows_ = divide_up(shape.m, tile_rows_) * tile_rows_;
@@ -99,8 +100,6 @@ class Gemm {
   using A = Acc<T>;
   using Packed = typename Products::Packed;
   using Multiplier = typename Products::Multiplier;
-  // Whether sums of several parts of k are kept in C itself.
-  static constexpr bool in_place = std::is_same_v<A, T>;
   // Two, so that more than one cache line of each of B's rows is read at a time.
   static constexpr int64_t most_panels_of_few_rows = 2;
   static constexpr double worth_splitting = 64 * 64 * 64;
@@ -255,8 +254,8 @@ class Gemm {
     const bool last = p + depth_ >= shape_.k;
     T* const c = operands.c + panel.row * shape_.n + panel.column;
     A* sums = kept;
-    if constexpr (in_place) sums = c;
-    const int64_t stride = in_place ? shape_.n : kept_stride;
+    if constexpr (Products::sums_in_c) sums = c;
+    const int64_t stride = Products::sums_in_c ? shape_.n : kept_stride;
     GemmTile<T> tile{.row = 0,
                      .column = panel.column,
                      .rows = 0,
@@ -272,14 +271,14 @@ class Gemm {
     for (int64_t i = 0; i < panel.rows; i += tile_rows_) {
       tile.row = panel.row + i;
       tile.rows = std::min<int64_t>(tile_rows_, panel.rows - i);
-      if (in_place || keeps_sums_) tile.sums = sums + i * stride;
+      if (Products::sums_in_c || keeps_sums_) tile.sums = sums + i * stride;
       if (stores) tile.results = c + i * shape_.n;
       const int64_t next = i + tile_rows_ < panel.rows ? i + tile_rows_ : 0;
       tile.next = nullptr;
       if (next > 0 || panel.has_next) {
         const int64_t columns = next > 0 ? 0 : tile_columns_;
         tile.next_rows = std::min<int64_t>(tile_rows_, panel.rows - next);
-        if (!in_place && stores)
+        if (!Products::sums_in_c && stores)
           tile.next = c + next * shape_.n + columns;
         else
           tile.next = sums + next * stride + columns;
@@ -297,7 +296,7 @@ class Gemm {
     multiplier.finish();
     T* c = operands.c + panel.row * shape_.n + panel.column;
     const T* bias = stores_results_ || operands.bias == nullptr ? nullptr : operands.bias + panel.column;
-    if constexpr (in_place) sums = c, stride = shape_.n;
+    if constexpr (Products::sums_in_c) sums = c, stride = shape_.n;
     const int64_t columns = std::min<int64_t>(tile_columns_, shape_.n - panel.column);
     const auto each = [&](const auto& activated) {
       for (int64_t i = 0; i < panel.rows; ++i, sums += stride, c += shape_.n)

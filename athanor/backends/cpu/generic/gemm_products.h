@@ -55,6 +55,8 @@ class VectorProducts {
   static constexpr int64_t depth_unit = 1;  // parts of k, but the last, are multiples of it
   /// Whether a tile's results can be stored. Otherwise only its sums are, and Gemm finishes them.
   static constexpr bool stores_results = std::is_same_v<Sum, T>;
+  /// Whether sums of several parts of k are kept in C itself, row by row.
+  static constexpr bool sums_in_c = std::is_same_v<Sum, T>;
 
   int64_t rows() const { return micro_.rows; }        // of a tile, and of A's panels
   int64_t columns() const { return micro_.columns; }  // of a tile, and of B's panels
