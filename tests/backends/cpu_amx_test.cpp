@@ -30,10 +30,8 @@ std::vector<double> amx_product(const std::string& name, std::vector<TestOperand
 // Numbers of either sign from 2^low to 2^high.
 std::vector<double> spread(int64_t count, unsigned seed, double low, double high) {
   std::vector<double> values = random_values(count, seed, low, high);
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = std::exp2(values[i]);
-    if ((seed + i * 7 % 5) % 2 == 0) values[i] = -values[i];
-  }
+  const std::vector<double> signs = random_values(count, seed + 1000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::copysign(std::exp2(values[i]), signs[i]);
   return values;
 }
 
@@ -96,6 +94,28 @@ TEST_F(CpuAmx, InfinityAndNanAreThoseOfF32Instructions) {
           ASSERT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i])))
               << got[i] << " instead of " << want[i] << " with " << special;
       }
+}
+
+// A part can overflow before a product does, and parts of opposite signs can add up to NaN.
+TEST_F(CpuAmx, OverflowIsThatOfF32Instructions) {
+  for (const auto& [x, y] : {std::pair(1.006 * 0x1p100, 0x1p100), std::pair(1.998 * 0x1p64, 0x1p63),
+                             std::pair(1.9965 * 0x1p64, -0x1p63)})
+    for (const int64_t m : {3, 700}) {
+      std::vector<double> a_values = spread(m * 40, 11, -1, 1), b_values = spread(40 * 64, 12, -1, 1);
+      a_values[static_cast<size_t>((m - 1) * 40 + 7)] = x;
+      b_values[7 * 64 + 3] = y;
+      const TestOperand a = make_value(DType::f32, {1, m, 40}, a_values),
+                        b = make_value(DType::f32, {1, 40, 64}, b_values);
+      EXPECT_EQ(amx_product("AMX gemm, 3 bf16 parts", {a, b}), amx_product("generic gemm", {a, b}));
+    }
+}
+
+// Parts, and products of parts, are 0 below 2^-126.
+TEST_F(CpuAmx, ProductsOfSmallNumbersLoseTheirLastBits) {
+  const TestOperand a = make_value(DType::f32, {1, 3, 1}, spread(3, 13, -60, -58)),
+                    b = make_value(DType::f32, {1, 1, 3}, spread(3, 14, -60, -58));
+  const auto got = amx_product("AMX gemm, 3 bf16 parts", {a, b}), want = amx_product("generic gemm", {a, b});
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 6 * std::exp2(-126));
 }
 
 TEST_F(CpuAmx, SmallNumbersLoseTheirLastBits) {

@@ -85,15 +85,16 @@ class CpuConv : public ::testing::TestWithParam<DType> {
     return cpu().has_kernel(make_op("conv2d"), inputs, {GetParam(), cases[1].y(), {}}, cases[1].attrs());
   }
 
-  /// Runs an op of two inputs in every layout and compares all candidates.
+  /// Runs an op of two inputs in every layout and compares all candidates. `strides`: of the second input.
   void check(const Op& op, const Attrs& attrs, const Shape& first, const Shape& second, const Shape& output,
              const std::function<std::vector<double>(const std::vector<double>&, const std::vector<double>&)>&
-                 expect) {
+                 expect,
+             const Ints& strides = {}) {
     const DType dtype = GetParam();
     for (const auto& layouts :
          layouts_of(op, {{dtype, first, {}}, {dtype, second, {}}}, {dtype, output, {}}, attrs)) {
       std::vector<TestOperand> inputs = {random_value(dtype, first, 1, layouts[0]),
-                                         random_value(dtype, second, 2, layouts[1])};
+                                         random_value(dtype, second, 2, layouts[1], strides)};
       expect_all_near(
           run_all(op, attrs, inputs, dtype, output, layouts[2]), expect(inputs[0].values, inputs[1].values),
           conv_tolerance(dtype),
@@ -139,7 +140,7 @@ TEST_P(CpuConv, WeightGradient) {
 TEST_P(CpuConv, Epilogues) {
   const DType dtype = GetParam();
   const Op op = make_op("conv2d");
-  for (const ConvCase& c : {cases[1], cases[2], cases[10]})
+  for (const ConvCase& c : {cases[1], cases[2], cases[6], cases[10]})
     for (const char* activation : {"", "relu", "tanh", "sigmoid"})
       for (const auto& layouts :
            layouts_of(op, {{dtype, c.x(), {}}, {dtype, c.weights(), {}}}, {dtype, c.y(), {}}, c.attrs())) {
@@ -173,6 +174,30 @@ TEST_P(CpuConv, StridedInputs) {
   std::vector<double> y(static_cast<size_t>(c.y().size()));
   c.each([&](size_t i, size_t j, size_t k) { y[k] += inputs[0].values[i] * inputs[1].values[j]; });
   expect_all_near(run_all(make_op("conv2d"), c.attrs(), inputs, dtype, c.y()), y, conv_tolerance(dtype));
+}
+
+// The same with blocked channels. The weights are [I, O, H, W] in memory.
+TEST_P(CpuConv, StridedWeights) {
+  const ConvCase c{2, 32, 6, 5, 64, 3, 3, {1, 1}, {1, 1}};
+  const Ints strides{9, 9 * 64, 3, 1};
+  check(
+      make_op("conv2d"), c.attrs(), c.x(), c.weights(), c.y(),
+      [&](const auto& x, const auto& w) {
+        std::vector<double> y(static_cast<size_t>(c.y().size()));
+        c.each([&](size_t i, size_t j, size_t k) { y[k] += x[i] * w[j]; });
+        return y;
+      },
+      strides);
+  Attrs attrs = c.attrs();
+  attrs.set("input_shape", c.x().to_ints());
+  check(
+      make_op("conv2d_input_grad"), attrs, c.y(), c.weights(), c.x(),
+      [&](const auto& dy, const auto& w) {
+        std::vector<double> dx(static_cast<size_t>(c.x().size()));
+        c.each([&](size_t i, size_t j, size_t k) { dx[i] += dy[k] * w[j]; });
+        return dx;
+      },
+      strides);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CpuConv, ::testing::Values(DType::f32, DType::bf16),

@@ -21,14 +21,16 @@ std::vector<double> expected(const std::vector<TestOperand>& inputs, const Epilo
   const int64_t n = inputs[1].desc.shape[2];
   std::vector<double> result;
   for (int64_t b = 0; b < batch; ++b)
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) {
-        double sum = epilogue.bias ? inputs[2].values[static_cast<size_t>(j)] : 0;
-        for (int64_t p = 0; p < k; ++p)
-          sum += inputs[0].values[static_cast<size_t>((b * m + i) * k + p)] *
-                 inputs[1].values[static_cast<size_t>((b * k + p) * n + j)];
-        result.push_back(activated(epilogue.activation, sum));
+    for (int64_t i = 0; i < m; ++i) {
+      std::vector<double> sums(static_cast<size_t>(n));
+      if (epilogue.bias) sums = inputs[2].values;
+      for (int64_t p = 0; p < k; ++p) {
+        const double factor = inputs[0].values[static_cast<size_t>((b * m + i) * k + p)];
+        const double* row = inputs[1].values.data() + (b * k + p) * n;
+        for (double& sum : sums) sum += factor * *row++;
       }
+      for (const double sum : sums) result.push_back(activated(epilogue.activation, sum));
+    }
   return result;
 }
 
@@ -88,7 +90,13 @@ TEST(CpuMatmul, LargerThanWhatIsPackedAtATime) {
            random_value(DType::f32, {n}, 3)},
           {.bias = true, .activation = "relu"});
   }
-  check({random_value(DType::bf16, {1, 7, 2603}, 1), random_value(DType::bf16, {1, 2603, 531}, 2)});
+  for (const int64_t m : {7, 601})
+    for (const char* activation : {"relu", "tanh"})
+      check({random_value(DType::bf16, {1, m, 2103}, 1), random_value(DType::bf16, {1, 2103, 67}, 2),
+             random_value(DType::bf16, {67}, 3)},
+            {.bias = true, .activation = activation});
+  // Of few rows, more of k than is packed at a time.
+  check({random_value(DType::f32, {1, 280, 15000}, 1), random_value(DType::f32, {1, 15000, 100}, 2)});
 }
 
 TEST(CpuMatmul, Strides) {

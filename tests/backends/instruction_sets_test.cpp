@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "athanor/backends/cpu/amx/amx.h"
 #include "athanor/backends/cpu/loops/steps.h"
 #include "athanor/backends/cpu/winograd/kernels.h"
 
@@ -22,6 +23,7 @@ class Limit : public ::testing::Environment {
 TEST(InstructionSets, AreLimitedWhereWanted) {
   if (!is_limited()) GTEST_SKIP() << "ATHANOR_TEST_AVX2 is not set";
   EXPECT_LE(cpu::winograd::kernels().lanes, 8);
+  EXPECT_FALSE(cpu::has_amx());
 }
 
 }  // namespace

@@ -14,19 +14,22 @@ namespace athanor::cpu {
 
 #if ATHANOR_HAS_AMX
 
-// Whether CPUID names AMX and AVX512-BF16, and Linux grants the tiles' state to this process.
+// Whether CPUID names AMX and AVX512-BF16, and Linux grants this process the tiles.
 static bool find_amx() {
   constexpr unsigned amx_bf16 = 1U << 22, amx_tile = 1U << 24;  // leaf 7, subleaf 0, EDX
+  constexpr unsigned avx512_bf16 = 1U << 5;                     // leaf 7, subleaf 1, EAX
   constexpr long request_permission = 0x1023, tile_data = 18;   // asm/prctl.h, since Linux 5.16
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
   if ((d & amx_bf16) == 0 || (d & amx_tile) == 0) return false;
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a & avx512_bf16) == 0) return false;
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
 bool has_amx() {
+  if ((hwy::SupportedTargets() & HWY_AVX3) == 0) return false;
   static const bool found = find_amx();
-  return found && (hwy::SupportedTargets() & HWY_AVX3) != 0;
+  return found;
 }
 
 namespace {

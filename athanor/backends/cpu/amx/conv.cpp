@@ -1,9 +1,14 @@
 // Convolutions of f32 and bf16 with AMX, between activations with channels in blocks of 16.
+#include <algorithm>
 #include <type_traits>
 
 #include "athanor/backends/cpu/amx/conv_products.h"
+#include "athanor/backends/cpu/function_kernel.h"
 #include "athanor/backends/cpu/generic/gemm.h"
+#include "athanor/backends/cpu/generic/strided.h"
 #include "athanor/backends/cpu/kernels.h"
+#include "athanor/backends/cpu/parallel.h"
+#include "athanor/kernels/epilogue.h"
 #include "athanor/ops/conv_kind.h"
 
 #if ATHANOR_HAS_AMX
@@ -63,15 +68,16 @@ bool fits(const KernelRequest& r, const SimpleEpilogue& epilogue, const OperandD
          (epilogue.activation == Activation::none || epilogue.activation == Activation::relu);
 }
 
-// A candidate that calls `run(buffers)`, and if that returns false, the library's first candidate. It returns
-// false only if f32 numbers have no bf16 parts.
+// A candidate that calls `run(buffers)`. For f32 numbers that have no bf16 parts that returns false; then the
+// library's first candidate runs. (Without a library, f32 has no kernels here.)
 template <class T, class Run>
 std::vector<Candidate> candidate_of(const KernelRequest& request, size_t scratch_bytes, Run run) {
   if constexpr (AmxProducts<T>::parts == 1)
-    return {function_candidate("AMX conv", scratch_bytes, [run](Buffers buffers) { run(buffers); })};
+    return {function_candidate("AMX conv", scratch_bytes,
+                               [run](Buffers buffers) { static_cast<void>(run(buffers)); })};
   else
     for (const OpKernels& kernels : kernels_of(*request.op)) {
-      if (kernels.source != KernelSource::library) continue;
+      if (kernels.source != KernelSource::library || kernels.candidates == nullptr) continue;
       for (const Candidate& other : kernels.candidates(request)) {
         const auto kernel = std::dynamic_pointer_cast<const CpuKernel>(other.kernel);
         if (kernel == nullptr) continue;
@@ -113,12 +119,12 @@ std::vector<Candidate> weights_kernel(const KernelRequest& request, const Window
   const Gemm<T, AmxConvWeightProducts<T>> gemm(
       GemmShape(weights.results, weights.taps() * weights.channels, windows.count(), SimpleEpilogue{}),
       cpu_workers(), AmxConvWeightProducts<T>(windows, weights.results));
-  const size_t weight_bytes = aligned(static_cast<size_t>(weights.size()) * sizeof(T));
-  return candidate_of<T>(request, weight_bytes + gemm.scratch_bytes(), [=](Buffers buffers) {
+  const size_t row_bytes = aligned(static_cast<size_t>(weights.size()) * sizeof(T));
+  return candidate_of<T>(request, row_bytes + gemm.scratch_bytes(), [=](Buffers buffers) {
     auto* scratch = static_cast<std::byte*>(buffers[3]);
     auto* rows = reinterpret_cast<T*>(scratch);
     if (!gemm.run(static_cast<const T*>(buffers[1]), static_cast<const T*>(buffers[0]), nullptr, rows,
-                  scratch + weight_bytes))
+                  scratch + row_bytes))
       return false;
     weights.from_rows(rows, static_cast<T*>(buffers[2]));
     return true;

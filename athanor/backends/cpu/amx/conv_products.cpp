@@ -1,6 +1,8 @@
 #include "athanor/backends/cpu/amx/conv_products.h"
 
 #if ATHANOR_HAS_AMX
+#include <algorithm>
+
 #include "athanor/backends/cpu/amx/words.h"
 
 namespace athanor::cpu {
@@ -90,7 +92,7 @@ ATHANOR_AMX bool AmxConvProducts<T>::pack_rows(const GemmPart<T>& image, Packed*
       pack_channels(taps, image.matrix + p % channels / block * windows_.plane(), windows_.plane(), to,
                     check);
     }
-  return is_nan_free(check);
+  return has_no_nan(check);
 }
 
 template <class T>
@@ -108,7 +110,7 @@ bool AmxConvProducts<T>::pack_columns(const GemmPart<T>& weights, Packed* to) co
                                channel,
                                depth};
       all &= AmxProducts<T>::pack_columns(of_tap, to);
-      p += depth, to += AmxProducts<T>::packed(32, depth);
+      p += depth, to += AmxProducts<T>::packed_size(32, depth);
     }
   return all;
 }
@@ -147,7 +149,7 @@ ATHANOR_AMX bool AmxConvWeightProducts<T>::pack_rows(const GemmPart<T>& gradient
         pack_gradients(offset, gradient.matrix + (gradient.first + result + half) * of_image, to + half * 32,
                        check);
       }
-  return is_nan_free(check);
+  return has_no_nan(check);
 }
 
 template <class T>
@@ -163,7 +165,7 @@ ATHANOR_AMX bool AmxConvWeightProducts<T>::pack_columns(const GemmPart<T>& image
         pack_windows(taps, image.matrix + (channel + half) / block * windows_.plane(), to + half * 32, check);
     }
   }
-  return is_nan_free(check);
+  return has_no_nan(check);
 }
 
 template class AmxConvProducts<float>;

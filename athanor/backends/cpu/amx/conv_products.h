@@ -1,6 +1,8 @@
 // How Gemm computes convolutions of f32 and bf16 with AMX: as products of windows, which are gathered from
 // images where they are packed. Activations have channels in blocks of 16.
 #pragma once
+#include <utility>
+
 #include "athanor/backends/cpu/amx/products.h"
 #include "athanor/backends/cpu/amx/windows.h"
 

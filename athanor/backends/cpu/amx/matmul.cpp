@@ -1,4 +1,6 @@
 // batch_matmul of f32 and bf16 with AMX.
+#include <algorithm>
+
 #include "athanor/backends/cpu/amx/products.h"
 #include "athanor/backends/cpu/generic/gemm.h"
 #include "athanor/backends/cpu/kernels.h"
@@ -8,7 +10,7 @@ namespace athanor::cpu {
 namespace {
 
 template <class T, class Products>
-bool run(const Gemm<T, Products>& gemm, bool bias, Buffers buffers) {
+[[nodiscard]] bool run(const Gemm<T, Products>& gemm, bool bias, Buffers buffers) {
   const size_t output = bias ? 3 : 2;
   return gemm.run(static_cast<const T*>(buffers[0]), static_cast<const T*>(buffers[1]),
                   bias ? static_cast<const T*>(buffers[2]) : nullptr, static_cast<T*>(buffers[output]),
@@ -17,8 +19,9 @@ bool run(const Gemm<T, Products>& gemm, bool bias, Buffers buffers) {
 
 Candidate bf16_gemm(const GemmShape& shape) {
   const Gemm<bf16, AmxProducts<bf16>> gemm(shape, cpu_workers());
-  return function_candidate("AMX gemm", gemm.scratch_bytes(),
-                            [gemm, bias = shape.bias](Buffers buffers) { run(gemm, bias, buffers); });
+  return function_candidate("AMX gemm", gemm.scratch_bytes(), [gemm, bias = shape.bias](Buffers buffers) {
+    static_cast<void>(run(gemm, bias, buffers));
+  });
 }
 
 Candidate f32_gemm(const GemmShape& shape) {
@@ -26,7 +29,7 @@ Candidate f32_gemm(const GemmShape& shape) {
   const Gemm<float> vectors(shape, cpu_workers());  // for numbers that have no parts
   return function_candidate("AMX gemm, 3 bf16 parts", std::max(gemm.scratch_bytes(), vectors.scratch_bytes()),
                             [gemm, vectors, bias = shape.bias](Buffers buffers) {
-                              if (!run(gemm, bias, buffers)) run(vectors, bias, buffers);
+                              if (!run(gemm, bias, buffers)) static_cast<void>(run(vectors, bias, buffers));
                             });
 }
 
@@ -41,8 +44,13 @@ static std::vector<Candidate> amx_matmul(const KernelRequest& request) {
 
 namespace {
 
-[[maybe_unused]] const bool amx_matmul_registered =
-    register_kernels({KernelSource::matrix_unit, {"batch_matmul"}, amx_matmul, serves_none});
+bool multiplies(DType dtype) { return dtype == DType::bf16 && has_amx(); }
+
+[[maybe_unused]] const bool amx_matmul_registered = register_kernels({.source = KernelSource::matrix_unit,
+                                                                      .ops = {"batch_matmul"},
+                                                                      .candidates = amx_matmul,
+                                                                      .serves = serves_none,
+                                                                      .multiplies = multiplies});
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "athanor/backends/cpu/amx/words.h"
 #include "athanor/backends/cpu/generic/gemm_micro.h"
@@ -102,7 +103,7 @@ ATHANOR_AMX bool pack_panels(const Vectors<T>& v, bool columns, bf16* to) {
                              std::min<int64_t>(v.depth - p, 32), v.depth_stride};
         pack_tiles(block, columns, to + half * tile_elements, 2 * tile_elements, check);
       }
-  return is_nan_free(check);
+  return has_no_nan(check);
 }
 
 // ---- Multiplying ----
@@ -169,24 +170,26 @@ class StoredRows {
  public:
   StoredRows(To* first, int64_t stride) : at_(first), stride_(stride) {}
   StoredRows(To* first, int64_t stride, const AmxResultOrder& order)
-      : at_(first), stride_(stride), right_(order.right), left_(order.first_run), order_(&order) {}
+      : at_(first), stride_(stride), right_(order.right), rows_left_(order.first_run), order_(&order) {}
 
   To* left() const { return at_; }            // columns 0 to 15
   To* right() const { return at_ + right_; }  // columns 16 to 31
   void next() {
     at_ += stride_;
-    if (--left_ == 0) at_ += order_->jump, left_ = order_->run;
+    if (--rows_left_ == 0) at_ += order_->jump, rows_left_ = order_->run;
   }
 
  private:
   To* at_;
-  int64_t stride_, right_ = 16, left_ = std::numeric_limits<int64_t>::max();
+  int64_t stride_, right_ = 16, rows_left_ = std::numeric_limits<int64_t>::max();
   const AmxResultOrder* order_ = nullptr;
 };
 
 // Stores the rows of a tile in `sums`. Few instructions, since those of the next tile wait for them.
+// `check` becomes NaN if an f32 result is infinite or NaN.
 template <bool whole, bool add, class T, class To>
-ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, StoredRows<To> to, bool last) {
+ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, StoredRows<To> to, bool last,
+                                   __m512& check) {
   const __mmask16 left = whole ? 0xffff : first_16(tile.columns),
                   right = whole ? 0xffff : first_16(tile.columns - 16);
   __m512 left_bias = _mm512_setzero_ps(), right_bias = left_bias, least = _mm512_set1_ps(-INFINITY);
@@ -202,6 +205,10 @@ ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, S
       v = _mm512_add_ps(v, load_16(before, left)), w = _mm512_add_ps(w, load_16(before + 16, right));
       before += tile.stride;
     }
+    if (std::is_same_v<T, float>) {  // inf * 0 is NaN
+      check = _mm512_fmadd_ps(v, _mm512_setzero_ps(), check);
+      check = _mm512_fmadd_ps(w, _mm512_setzero_ps(), check);
+    }
     v = _mm512_add_ps(v, left_bias), w = _mm512_add_ps(w, right_bias);
     // VMAXPS returns its second operand if one is NaN, and so keeps NaN.
     store_16(to.left(), left, _mm512_max_ps(least, v));
@@ -210,20 +217,24 @@ ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, S
 }
 template <class T, class To>
 ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, const StoredRows<To>& to,
-                                   bool last) {
+                                   bool last, __m512& check) {
   if (tile.columns == 32)
-    tile.add ? store_rows<true, true>(tile, sums, to, last) : store_rows<true, false>(tile, sums, to, last);
+    tile.add ? store_rows<true, true>(tile, sums, to, last, check)
+             : store_rows<true, false>(tile, sums, to, last, check);
   else
-    tile.add ? store_rows<false, true>(tile, sums, to, last) : store_rows<false, false>(tile, sums, to, last);
+    tile.add ? store_rows<false, true>(tile, sums, to, last, check)
+             : store_rows<false, false>(tile, sums, to, last, check);
 }
 
-// Stores the results of a tile, or its sums.
+// Stores the results of a tile, or its sums. Returns false if one of f32 is infinite or NaN.
 template <class T>
-ATHANOR_AMX void store_tile(const AmxTile<T>& tile, const float* sums) {
+ATHANOR_AMX bool store_tile(const AmxTile<T>& tile, const float* sums) {
+  __m512 check = _mm512_setzero_ps();
   if (tile.results != nullptr)
-    store_rows(tile, sums, StoredRows<T>(tile.results, tile.result_stride, tile.order), true);
+    store_rows(tile, sums, StoredRows<T>(tile.results, tile.result_stride, tile.order), true, check);
   else
-    store_rows(tile, sums, StoredRows<float>(tile.sums, tile.stride), false);
+    store_rows(tile, sums, StoredRows<float>(tile.sums, tile.stride), false, check);
+  return has_no_nan(check);
 }
 
 // Fetches the lines of the next `count` rows.
@@ -247,49 +258,53 @@ bool AmxProducts<T>::pack_columns(const GemmPart<T>& b, Packed* to) {
 }
 
 // Multiplies panels, stores the tile before, whose sums are in `sums`, and leaves this one's sums there.
-// Meanwhile it fetches the lines that this tile will be stored to.
+// Meanwhile it fetches the lines that this tile will be stored to. Returns what store_tile() returned.
 template <class T, bool tall, bool wide>
-ATHANOR_AMX static void multiply_panels(const AmxTile<T>& tile, int64_t depth, const bf16* a, const bf16* b,
+ATHANOR_AMX static bool multiply_panels(const AmxTile<T>& tile, int64_t depth, const bf16* a, const bf16* b,
                                         const AmxTile<T>& before, float* sums) {
   constexpr int64_t step = 2 * tile_elements * AmxProducts<T>::parts;
+  // GCC does not know that tiles are loaded from memory, so packing must not be moved behind them.
+  asm volatile("" : : : "memory");
   _tile_zero(0);
   if (wide) _tile_zero(1);
   if (tall) _tile_zero(2);
   if (tall && wide) _tile_zero(3);
   const int64_t steps = (depth + 31) / 32, rows_a_step = steps == 0 ? 0 : (tile.rows + steps - 1) / steps;
-  StoredRows<T> results(tile.results, tile.result_stride, tile.order);
-  StoredRows<float> kept(tile.sums, tile.stride);
-  int64_t left = tile.columns == 32 ? tile.rows : 0;
-  for (int64_t i = 0; i < steps; ++i, a += step, b += step, left -= rows_a_step) {
-    const int64_t rows = std::min(rows_a_step, left);
-    tile.results != nullptr ? fetch_rows(rows, results) : fetch_rows(rows, kept);
+  StoredRows<T> result_rows(tile.results, tile.result_stride, tile.order);
+  StoredRows<float> sum_rows(tile.sums, tile.stride);
+  int64_t unfetched = tile.columns == 32 ? tile.rows : 0;
+  for (int64_t i = 0; i < steps; ++i, a += step, b += step, unfetched -= rows_a_step) {
+    const int64_t rows = std::min(rows_a_step, unfetched);
+    tile.results != nullptr ? fetch_rows(rows, result_rows) : fetch_rows(rows, sum_rows);
     multiply_step<AmxProducts<T>::parts, tall, wide>(a, b);
   }
-  store_tile(before, sums);
+  const bool finite = store_tile(before, sums);
   _tile_stored(0, sums, 128);
   if (wide) _tile_stored(1, sums + 16, 128);
   if (tall) _tile_stored(2, sums + 16 * 32, 128);
   if (tall && wide) _tile_stored(3, sums + 16 * 32 + 16, 128);
+  return finite;
 }
 
 template <class T>
 void AmxMultiplier<T>::run(const AmxTile<T>& tile, int64_t depth, const bf16* a, const bf16* b) {
   const bool tall = tile.rows > 16, wide = tile.columns > 16;
   if (tall && wide)
-    multiply_panels<T, true, true>(tile, depth, a, b, tile_, sums_);
+    finite_ &= multiply_panels<T, true, true>(tile, depth, a, b, tile_, sums_);
   else if (tall)
-    multiply_panels<T, true, false>(tile, depth, a, b, tile_, sums_);
+    finite_ &= multiply_panels<T, true, false>(tile, depth, a, b, tile_, sums_);
   else if (wide)
-    multiply_panels<T, false, true>(tile, depth, a, b, tile_, sums_);
+    finite_ &= multiply_panels<T, false, true>(tile, depth, a, b, tile_, sums_);
   else
-    multiply_panels<T, false, false>(tile, depth, a, b, tile_, sums_);
+    finite_ &= multiply_panels<T, false, false>(tile, depth, a, b, tile_, sums_);
   tile_ = tile;
 }
 
 template <class T>
-void AmxMultiplier<T>::finish() {
-  store_tile(tile_, sums_);
-  tile_.rows = 0;
+bool AmxMultiplier<T>::finish() {
+  finite_ &= store_tile(tile_, sums_);
+  tile_ = {};
+  return finite_;
 }
 
 template class AmxProducts<float>;

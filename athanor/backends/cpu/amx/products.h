@@ -1,6 +1,8 @@
 // Products of matrices on Intel's matrix unit (AMX), which multiplies tiles of bf16 and adds up in f32.
 #pragma once
+#include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "athanor/backends/cpu/amx/amx.h"
 #include "athanor/backends/cpu/generic/gemm_products.h"
@@ -29,12 +31,15 @@ class AmxMultiplier {
   AmxMultiplier(const AmxMultiplier&) = delete;
   AmxMultiplier& operator=(const AmxMultiplier&) = delete;
   void run(const AmxTile<T>& tile, int64_t depth, const bf16* a, const bf16* b);
-  void finish();
+  /// Stores the last tile. Returns false if f32 results were infinite or NaN: f32 instructions may compute
+  /// others, as parts may overflow before their sum does.
+  bool finish();
 
  private:
   AmxTiles tiles_;
   // The last tile, which is still to be stored, and its sums.
   AmxTile<T> tile_{};
+  bool finite_ = true;
   alignas(64) float sums_[32 * 32];
 };
 
@@ -43,7 +48,8 @@ class AmxMultiplier {
 /// An f32 number is the sum of three bf16 numbers of 8 bits each, x = x0 + x1 + x2, each the nearest to what
 /// is left of x. Of the nine products in x y six are computed: x1 y2, x2 y1 and x2 y2 are below 2^-25 of it,
 /// less than an f32 product is rounded by. (Henry, Tang, Heinecke: Leveraging the bfloat16 Artificial
-/// Intelligence Datatype for Higher-Precision Computations, 2019.) Parts below 2^-126 count as 0.
+/// Intelligence Datatype for Higher-Precision Computations, 2019.) Parts, and products of
+/// parts, below 2^-126 count as 0: results below 2^-100 lose bits.
 ///
 /// A panel has 32 rows of A or columns of B. For each 32 elements of k and each part, it holds two tiles.
 template <class T>
@@ -58,7 +64,7 @@ class AmxProducts {
 
   static int64_t rows() { return 32; }
   static int64_t columns() { return 32; }
-  static int64_t packed(int64_t vectors, int64_t depth) {
+  static int64_t packed_size(int64_t vectors, int64_t depth) {
     return (vectors + 31) / 32 * 32 * ((depth + 31) / 32 * 32) * parts;
   }
   /// False if an f32 number has no such parts: if it is infinite, NaN, or rounds to infinity in bf16.

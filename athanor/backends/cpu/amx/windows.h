@@ -21,7 +21,6 @@ class Windows {
   int64_t count() const { return batch_ * of_image_; }
   int64_t of_image() const { return of_image_; }
   int64_t channels() const { return channels_; }
-  int64_t taps() const { return taps_.height * taps_.width; }
   /// From a block of channels to the next one, in elements.
   int64_t plane() const { return height_ * width_ * block; }
 

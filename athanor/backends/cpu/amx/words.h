@@ -1,17 +1,20 @@
 // Words of 32 bits in vectors, from which tiles of AMX are packed. For files of kernels only.
 #pragma once
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12 warns of its own header.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <cstdint>
 
 #include "athanor/graph/dtype.h"
-
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 warns of its own headers.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
 
 #define ATHANOR_AMX __attribute__((target("avx2,fma,avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 
@@ -67,14 +70,14 @@ ATHANOR_AMX inline Words pairs_of(__m256i even, __m256i odd) {
 
 // Stores the parts of the numbers in `low` and `high` as pairs. `check` becomes NaN if one has no parts.
 ATHANOR_AMX inline void store_parts(Words low, Words high, bf16* to, int64_t part_stride, __m512& check) {
-  const Words half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  const Words rounding = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
   __m512 low_rest = _mm512_castsi512_ps(low), high_rest = _mm512_castsi512_ps(high);
 #pragma GCC unroll 3
   for (int part = 0; part < 3; ++part, to += part_stride) {
     low = _mm512_castps_si512(low_rest), high = _mm512_castps_si512(high_rest);
     if (part < 2) {
-      low = _mm512_and_si512(_mm512_add_epi32(low, half), upper);
-      high = _mm512_and_si512(_mm512_add_epi32(high, half), upper);
+      low = _mm512_and_si512(_mm512_add_epi32(low, rounding), upper);
+      high = _mm512_and_si512(_mm512_add_epi32(high, rounding), upper);
       low_rest = _mm512_sub_ps(low_rest, _mm512_castsi512_ps(low));
       high_rest = _mm512_sub_ps(high_rest, _mm512_castsi512_ps(high));
     }
@@ -87,7 +90,7 @@ ATHANOR_AMX inline void store_parts(Words low, Words high, bf16* to, int64_t par
   }
 }
 
-ATHANOR_AMX inline bool is_nan_free(__m512 check) {
+ATHANOR_AMX inline bool has_no_nan(__m512 check) {
   return _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) == 0;
 }
 

@@ -8,13 +8,13 @@ static Candidate batch_matmul_kernel(const KernelRequest& request) {
   const GemmShape shape(request);
   return visit_dtype(request.output().dtype, [&]<class T>(T) {
     const Gemm<T> gemm(shape, cpu_workers());
-    return function_candidate("generic gemm", gemm.scratch_bytes(),
-                              [gemm, bias = shape.bias](Buffers buffers) {
-                                const size_t output = bias ? 3 : 2;
-                                gemm.run(static_cast<const T*>(buffers[0]), static_cast<const T*>(buffers[1]),
-                                         bias ? static_cast<const T*>(buffers[2]) : nullptr,
-                                         static_cast<T*>(buffers[output]), buffers[output + 1]);
-                              });
+    return function_candidate(
+        "generic gemm", gemm.scratch_bytes(), [gemm, bias = shape.bias](Buffers buffers) {
+          const size_t output = bias ? 3 : 2;
+          static_cast<void>(gemm.run(static_cast<const T*>(buffers[0]), static_cast<const T*>(buffers[1]),
+                                     bias ? static_cast<const T*>(buffers[2]) : nullptr,
+                                     static_cast<T*>(buffers[output]), buffers[output + 1]));
+        });
   });
 }
 

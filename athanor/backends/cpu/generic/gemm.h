@@ -17,8 +17,9 @@ namespace athanor::cpu {
 /// blocks of A's rows, packs them for its second-level cache, and multiplies them by one panel of B after the
 /// other. A panel stays in the first-level cache. (Goto, van de Geijn: Anatomy of High-Performance Matrix
 /// Multiplication, 2008.) If A has few rows, packing B would take long beside the product. Then A is packed
-/// for all threads, and each thread packs panels of B just before it multiplies by them, so that they never
-/// leave its cache. The order in which the products of an element are added depends on k alone.
+/// for all threads, some of k at a time, and each thread packs panels of B just before it multiplies by them,
+/// so that they never leave its cache. The order in which the products of an element are added depends on k
+/// alone.
 template <class T, class Products = VectorProducts<T>>
 class Gemm {
  public:
@@ -65,13 +66,13 @@ class Gemm {
     return static_cast<size_t>(threads_) * thread_bytes() + (by_item_ ? 0 : b_bytes());
   }
 
-  /// Returns false if the Products cannot multiply one of the numbers. Then C is undefined.
-  bool run(const T* a, const T* b, const T* bias, T* c, void* scratch) const {
-    std::atomic<bool> packed = true;
+  /// Returns false if the Products cannot multiply these numbers. Then C is undefined.
+  [[nodiscard]] bool run(const T* a, const T* b, const T* bias, T* c, void* scratch) const {
+    std::atomic<bool> valid = true;
     auto* memory = static_cast<std::byte*>(scratch);
     const auto item_at = [&](int64_t i) {
       return Operands{a + i * shape_.a.batch, b + i * shape_.b.batch, bias, c + i * shape_.m * shape_.n,
-                      packed};
+                      valid};
     };
     if (by_item_) {
       const auto alone = [](int64_t count, int64_t, const auto& body) { body(int64_t{0}, count, 0); };
@@ -82,18 +83,18 @@ class Gemm {
       };
       parallel_for(shape_.batch, shape_.batch * shape_.m * shape_.n * std::max<int64_t>(shape_.k / 8, 1),
                    items, threads_);
-      return packed;
+      return valid;
     }
     if (few_rows_) {
       for (int64_t i = 0; i < shape_.batch; ++i) multiply_few_rows(item_at(i), memory);
-      return packed;
+      return valid;
     }
     const auto together = [&](int64_t count, int64_t work, const auto& body) {
       parallel_for(count, work, body, threads_);
     };
     auto* packed_b = reinterpret_cast<Packed*>(memory + static_cast<size_t>(threads_) * thread_bytes());
     for (int64_t i = 0; i < shape_.batch; ++i) multiply(item_at(i), together, memory, packed_b);
-    return packed;
+    return valid;
   }
 
  private:
@@ -103,11 +104,13 @@ class Gemm {
   // Two, so that more than one cache line of each of B's rows is read at a time.
   static constexpr int64_t most_panels_of_few_rows = 2;
   static constexpr double worth_splitting = 64 * 64 * 64;
+  // Of few rows, the most elements of A that are packed at a time.
+  static constexpr int64_t most_of_a = 1 << 22;
 
   struct Operands {
     const T *a, *b, *bias;
     T* c;
-    std::atomic<bool>& packed;  // becomes false if a number cannot be packed
+    std::atomic<bool>& valid;  // becomes false if the Products cannot multiply the numbers
   };
   // The columns and the part of k that are packed at a time.
   struct Chunk {
@@ -116,7 +119,7 @@ class Gemm {
 
   static int64_t divide_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit; }
   static size_t packed_bytes(int64_t vectors, int64_t depth) {
-    return aligned(static_cast<size_t>(Products::packed(vectors, depth)) * sizeof(Packed));
+    return aligned(static_cast<size_t>(Products::packed_size(vectors, depth)) * sizeof(Packed));
   }
   size_t a_bytes() const { return packed_bytes(block_rows_, depth_); }
   size_t b_bytes() const { return packed_bytes(chunk_panels_ * tile_columns_, chunk_k_blocks_ * depth_); }
@@ -124,8 +127,11 @@ class Gemm {
     if (!keeps_sums_) return 0;
     return aligned(static_cast<size_t>(block_rows_ * chunk_panels_ * tile_columns_) * sizeof(A));
   }
-  // Of few rows: all of A, all sums, and the panels of B that a thread packs at a time.
-  size_t whole_a_bytes() const { return packed_bytes(block_rows_, k_blocks_ * depth_); }
+  // Of few rows: as many blocks of k of A as are packed at a time, all sums, and a thread's panels of B.
+  size_t whole_a_bytes() const { return packed_bytes(block_rows_, a_k_blocks() * depth_); }
+  int64_t a_k_blocks() const {
+    return std::clamp<int64_t>(most_of_a / std::max<int64_t>(block_rows_ * depth_, 1), 1, k_blocks_);
+  }
   size_t all_sums_bytes() const {
     return keeps_sums_ ? aligned(static_cast<size_t>(block_rows_ * sums_stride()) * sizeof(A)) : 0;
   }
@@ -139,11 +145,11 @@ class Gemm {
   // Packs the part of A's rows, or of B's columns, that lies in the block of k from `p` on.
   void pack_a(const Operands& operands, int64_t row, int64_t rows, int64_t p, Packed* to) const {
     const GemmPart<T> part{operands.a, shape_.a.row, shape_.a.column, row, rows, p, depth_at(p)};
-    if (!products_.pack_rows(part, to)) operands.packed = false;
+    if (!products_.pack_rows(part, to)) operands.valid = false;
   }
   void pack_b(const Operands& operands, int64_t column, int64_t columns, int64_t p, Packed* to) const {
     const GemmPart<T> part{operands.b, shape_.b.column, shape_.b.row, column, columns, p, depth_at(p)};
-    if (!products_.pack_columns(part, to)) operands.packed = false;
+    if (!products_.pack_columns(part, to)) operands.valid = false;
   }
 
   // `each` calls a body with ranges, as parallel_for does. Each thread has thread_bytes() at `threads`.
@@ -172,6 +178,7 @@ class Gemm {
                for (int64_t i = begin; i < end; ++i)
                  run_block(operands, chunk, i / column_groups_, i % column_groups_, packed_b, own,
                            multiplier);
+               if (!multiplier.finish()) operands.valid = false;
              });
       }
   }
@@ -179,8 +186,8 @@ class Gemm {
   // Where a panel's part of a block of k is in a packed chunk.
   int64_t offset_in(const Chunk& chunk, int64_t panel, int64_t k_block) const {
     const int64_t depth = depth_at((chunk.first_k_block + k_block) * depth_);
-    return Products::packed(chunk.panels * tile_columns_, depth_) * k_block +
-           Products::packed(panel * tile_columns_, depth);
+    return Products::packed_size(chunk.panels * tile_columns_, depth_) * k_block +
+           Products::packed_size(panel * tile_columns_, depth);
   }
 
   // The first row of a block. Blocks differ by a tile's rows at most, so that threads get equally many.
@@ -208,16 +215,25 @@ class Gemm {
   }
 
   void multiply_few_rows(const Operands& operands, std::byte* memory) const {
+    for (int64_t block = 0; block < k_blocks_; block += a_k_blocks())
+      multiply_few_rows(operands, block, std::min(a_k_blocks(), k_blocks_ - block), memory);
+  }
+
+  // The same for `blocks` blocks of k.
+  void multiply_few_rows(const Operands& operands, int64_t first_block, int64_t blocks,
+                         std::byte* memory) const {
     auto* packed_a = reinterpret_cast<Packed*>(memory);
     const int64_t rows_together = 4 * tile_rows_, row_groups = divide_up(shape_.m, rows_together);
     const auto pack_rows = [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t block = i / row_groups, p = block * depth_, row = i % row_groups * rows_together;
+        const int64_t block = i / row_groups, p = (first_block + block) * depth_,
+                      row = i % row_groups * rows_together;
         pack_a(operands, row, std::min(rows_together, shape_.m - row), p,
-               packed_a + Products::packed(block_rows_, depth_) * block + Products::packed(row, depth_at(p)));
+               packed_a + Products::packed_size(block_rows_, depth_) * block +
+                   Products::packed_size(row, depth_at(p)));
       }
     };
-    parallel_for(row_groups * k_blocks_, shape_.m * shape_.k, pack_rows, threads_);
+    parallel_for(row_groups * blocks, shape_.m * blocks * depth_, pack_rows, threads_);
 
     const auto run_columns = [&](int64_t begin, int64_t end, int thread) {
       auto* sums = reinterpret_cast<A*>(memory + whole_a_bytes());
@@ -225,19 +241,20 @@ class Gemm {
                                                  static_cast<size_t>(thread) * panels_bytes());
       Multiplier multiplier(products_);
       const int64_t last_column = std::min(end * tile_columns_, shape_.n);
-      for (int64_t block = 0; block < k_blocks_; ++block)
+      for (int64_t block = 0; block < blocks; ++block)
         for (int64_t panel = begin; panel < end; panel += most_panels_of_few_rows) {
-          const int64_t p = block * depth_, column = panel * tile_columns_,
+          const int64_t p = (first_block + block) * depth_, column = panel * tile_columns_,
                         columns = std::min(most_panels_of_few_rows * tile_columns_, last_column - column);
           pack_b(operands, column, columns, p, packed_b);
           for (int64_t x = 0; x < columns; x += tile_columns_)
-            run_panel(operands, {0, shape_.m, column + x, x + tile_columns_ < columns}, p,
-                      packed_a + Products::packed(block_rows_, depth_) * block,
-                      packed_b + Products::packed(x, depth_at(p)), keeps_sums_ ? sums + column + x : nullptr,
-                      sums_stride(), multiplier);
+            run_panel(operands, {0, shape_.m, column + x, false}, p,
+                      packed_a + Products::packed_size(block_rows_, depth_) * block,
+                      packed_b + Products::packed_size(x, depth_at(p)),
+                      keeps_sums_ ? sums + column + x : nullptr, sums_stride(), multiplier);
         }
+      if (!multiplier.finish()) operands.valid = false;
     };
-    parallel_for(divide_up(shape_.n, tile_columns_), shape_.m * shape_.k / 8 * shape_.n, run_columns,
+    parallel_for(divide_up(shape_.n, tile_columns_), shape_.m * blocks * depth_ / 8 * shape_.n, run_columns,
                  threads_);
   }
 
@@ -278,12 +295,9 @@ class Gemm {
       if (next > 0 || panel.has_next) {
         const int64_t columns = next > 0 ? 0 : tile_columns_;
         tile.next_rows = std::min<int64_t>(tile_rows_, panel.rows - next);
-        if (!Products::sums_in_c && stores)
-          tile.next = c + next * shape_.n + columns;
-        else
-          tile.next = sums + next * stride + columns;
+        if (tile.sums != nullptr) tile.next = sums + next * stride + columns;
       }
-      multiplier.run(tile, depth_at(p), packed_a + Products::packed(i, depth_at(p)), packed_b);
+      multiplier.run(tile, depth_at(p), packed_a + Products::packed_size(i, depth_at(p)), packed_b);
     }
     if (last) finish(operands, panel, kept, kept_stride, multiplier);
   }
@@ -293,7 +307,7 @@ class Gemm {
               Multiplier& multiplier) const {
     const Activation activation = shape_.activation;
     if (stores_results_ && (activation == Activation::none || activation == Activation::relu)) return;
-    multiplier.finish();
+    if (!multiplier.finish()) operands.valid = false;
     T* c = operands.c + panel.row * shape_.n + panel.column;
     const T* bias = stores_results_ || operands.bias == nullptr ? nullptr : operands.bias + panel.column;
     if constexpr (Products::sums_in_c) sums = c, stride = shape_.n;

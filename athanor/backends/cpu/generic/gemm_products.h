@@ -1,5 +1,6 @@
 // What Gemm asks of the arithmetic below it, and that arithmetic with vectors.
 #pragma once
+#include <cstdint>
 #include <type_traits>
 
 #include "athanor/backends/cpu/generic/gemm_micro.h"
@@ -37,8 +38,8 @@ struct GemmTile {
   T* c = nullptr;
   const T* bias = nullptr;  // one number for each column, or nullptr
   bool relu = false;
-  /// The tile after this one, in rows that are as far apart, or nullptr: to be fetched to the caches.
-  const void* next = nullptr;
+  /// The sums of the tile after this one, to be fetched to the caches, or nullptr.
+  const Acc<T>* next = nullptr;
   int64_t next_rows = 0;
 };
 
@@ -61,7 +62,7 @@ class VectorProducts {
   int64_t rows() const { return micro_.rows; }        // of a tile, and of A's panels
   int64_t columns() const { return micro_.columns; }  // of a tile, and of B's panels
   /// The elements of packed panels that have `vectors` vectors in all.
-  static int64_t packed(int64_t vectors, int64_t depth) { return vectors * depth; }
+  static int64_t packed_size(int64_t vectors, int64_t depth) { return vectors * depth; }
   /// Packs panels. Returns false if the numbers cannot be multiplied so.
   bool pack_rows(const GemmPart<T>& a, Packed* to) const { return pack(a.vectors(), micro_.rows, to), true; }
   bool pack_columns(const GemmPart<T>& b, Packed* to) const {
@@ -76,12 +77,12 @@ class VectorProducts {
     void run(const GemmTile<T>& tile, int64_t depth, const Packed* a, const Packed* b) {
       TileEnd<Sum> end{.add = tile.add, .relu = tile.relu};
       if constexpr (stores_results) end.bias = tile.bias;
-      end.next = static_cast<const Sum*>(tile.next);
+      end.next = tile.next;
       end.next_rows = tile.next_rows, end.next_stride = tile.stride;
       run_tile(micro_, depth, a, b, tile.sums, tile.stride, tile.rows, tile.columns, end);
     }
-    /// Returns when all tiles are stored.
-    void finish() {}
+    /// Stores what is left to store. Returns false if the results may be wrong.
+    [[nodiscard]] bool finish() { return true; }
 
    private:
     const MicroKernel<Sum>& micro_;
