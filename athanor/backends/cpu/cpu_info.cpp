@@ -82,7 +82,8 @@ DeviceInfo describe_cpu(Device device) {
 #else
   info.properties["oneDNN"] = {"not built in", "build option ATHANOR_ONEDNN"};
   info.properties["note"] = {
-      "built without oneDNN: convolutions and products run in Athanor's own kernels, which are slower",
+      "built without oneDNN: convolutions and products run in Athanor's own kernels, most of which are "
+      "slower",
       "build option ATHANOR_ONEDNN"};
 #endif
   info.environment = {"vector instructions", "threads", "oneDNN"};
