@@ -2,13 +2,17 @@
 // directly.
 //
 //   build/release/bench/bench_kernels --benchmark_filter=2048
+//   build/release/bench/bench_kernels --benchmark_filter=innermost   # what the processor allows
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
 #include <cstring>
 #include <map>
 
+#include "athanor/backends/cpu/amx/products.h"
 #include "athanor/backends/cpu/cpu_backend.h"
+#include "athanor/backends/cpu/generic/gemm_products.h"
+#include "athanor/backends/cpu/parallel.h"
 
 #if ATHANOR_ONEDNN
 #include <dnnl.h>
@@ -142,7 +146,53 @@ void add_pools(const Shape& x) {
   add_candidates("reorder to row-major", {&op_of("reorder"), {}, {dense(x, {16})}, {dense(x)}, {}}, 0);
 }
 
+/// What the processor allows: the innermost loop of our own products alone, in all threads, all of it in
+/// first-level caches.
+template <class T, class Products>
+void add_innermost_loop(const std::string& name, int64_t depth) {
+  benchmark::RegisterBenchmark(("innermost loop/" + name).c_str(), [=](benchmark::State& state) {
+    const Products products;
+    constexpr int64_t tiles = 1000;
+    const int64_t rows = products.rows(), columns = products.columns(), threads = cpu_threads();
+    const auto bytes = [](int64_t elements, size_t size) { return static_cast<size_t>(elements) * size; };
+    using Packed = typename Products::Packed;
+    struct Thread {
+      std::shared_ptr<Storage> a, b, c;
+    };
+    std::vector<Thread> memory;
+    for (int64_t i = 0; i < threads; ++i)
+      memory.push_back({buffer(bytes(Products::packed_size(rows, depth), sizeof(Packed))),
+                        buffer(bytes(Products::packed_size(columns, depth), sizeof(Packed))),
+                        buffer(bytes(rows * columns, sizeof(T)))});
+    const auto in_thread = [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Thread& own = memory[static_cast<size_t>(i)];
+        cpu::GemmTile<T> tile{};
+        tile.rows = rows, tile.columns = columns, tile.stride = tile.result_stride = columns;
+        tile.results = static_cast<T*>(own.c->address());
+        if constexpr (Products::sums_in_c) tile.sums = tile.results;
+        typename Products::Multiplier multiplier(products);
+        for (int64_t t = 0; t < tiles; ++t)
+          multiplier.run(tile, depth, static_cast<const Packed*>(own.a->address()),
+                         static_cast<const Packed*>(own.b->address()));
+        benchmark::DoNotOptimize(multiplier.finish());
+      }
+    };
+    for (auto _ : state) cpu::parallel_for(threads, tiles * threads * 1024, in_thread);
+    state.counters["FLOP/s"] =
+        benchmark::Counter(2.0 * static_cast<double>(tiles * threads * rows * columns * depth),
+                           benchmark::Counter::kIsIterationInvariantRate);
+  })->UseRealTime();
+}
+
 [[maybe_unused]] const bool added = [] {
+  add_innermost_loop<float, cpu::VectorProducts<float>>("f32 by vectors", 128);
+#if ATHANOR_HAS_AMX
+  if (cpu::has_amx()) {
+    add_innermost_loop<float, cpu::AmxProducts<float>>("f32 by AMX, 3 bf16 parts", 96);
+    add_innermost_loop<bf16, cpu::AmxProducts<bf16>>("bf16 by AMX", 256);
+  }
+#endif
   add_matmul("square", 2048, 2048, 2048, false, false);
   add_matmul("MLP layer 1", 128, 512, 784, false, true);
   add_matmul("MLP layer 2", 128, 512, 512, false, true);

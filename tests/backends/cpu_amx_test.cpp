@@ -141,8 +141,11 @@ TEST_F(CpuAmx, ConvolutionsOfInfinityAreThoseOfF32Instructions) {
                                        random_value(DType::f32, {32, 32, 3, 3}, 10)};
     const auto runs = run_all(make_op("conv2d"), padded_3x3, inputs, DType::f32, {2, 32, 5, 7}, {16});
     const auto ours = std::ranges::find(runs, "AMX conv, 3 bf16 parts", &Run::candidate);
+    const auto library = std::ranges::find_if(
+        runs, [](const auto& run) { return run.candidate.starts_with("oneDNN direct"); });
+    if (library == runs.end()) GTEST_SKIP() << "built without oneDNN, which computes what has no parts";
     ASSERT_NE(ours, runs.end());
-    expect_all_near({*ours}, runs[0].values, 2e-5);
+    expect_all_near({*ours}, library->values, 2e-5);
     EXPECT_FALSE(std::ranges::all_of(ours->values, [](double v) { return std::isfinite(v); }));
   }
 }
