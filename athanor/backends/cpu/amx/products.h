@@ -1,47 +1,12 @@
 // Products of matrices on Intel's matrix unit (AMX), which multiplies tiles of bf16 and adds up in f32.
 #pragma once
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
-#include "athanor/backends/cpu/amx/amx.h"
+#include "athanor/backends/cpu/amx/multiplier.h"
 #include "athanor/backends/cpu/generic/gemm_products.h"
 
 namespace athanor::cpu {
-
-/// How results lie in memory if not as the rows of a matrix.
-struct AmxResultOrder {
-  /// The distance between columns 0 and 16, in elements.
-  int64_t right = 16;
-  /// After this many rows, and then after each `run` rows, the next row is `jump` elements further on.
-  int64_t first_run = std::numeric_limits<int64_t>::max(), run = 0, jump = 0;
-};
-template <class T>
-struct AmxTile : GemmTile<T> {
-  AmxResultOrder order;
-};
-
-/// Multiplies panels of parts of T, as AmxProducts packs them. It stores the results of a tile while it
-/// multiplies the next one.
-template <class T>
-class AmxMultiplier {
- public:
-  AmxMultiplier() = default;
-  ~AmxMultiplier() { finish(); }
-  AmxMultiplier(const AmxMultiplier&) = delete;
-  AmxMultiplier& operator=(const AmxMultiplier&) = delete;
-  void run(const AmxTile<T>& tile, int64_t depth, const bf16* a, const bf16* b);
-  /// Stores the last tile. Returns false if f32 results were infinite or NaN: f32 instructions may compute
-  /// others, as parts may overflow before their sum does.
-  bool finish();
-
- private:
-  AmxTiles tiles_;
-  // The last tile, which is still to be stored, and its sums.
-  AmxTile<T> tile_{};
-  bool finite_ = true;
-  alignas(64) float sums_[32 * 32];
-};
 
 /// How Gemm multiplies matrices of T, f32 or bf16, with AMX.
 ///
@@ -57,7 +22,7 @@ class AmxProducts {
  public:
   using Sum = float;
   using Packed = bf16;
-  static constexpr int parts = std::is_same_v<T, float> ? 3 : 1;
+  static constexpr int parts = amx_parts<T>;
   static constexpr int64_t most_rows = 256, most_depth = parts == 3 ? 512 : 1024, depth_unit = 32;
   static constexpr int64_t most_of_b = parts == 3 ? 1 << 20 : 1 << 22;
   static constexpr bool stores_results = true, sums_in_c = std::is_same_v<T, Sum>;
