@@ -10,12 +10,11 @@
 #include "athanor/backends/cpu/parallel.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/ops/conv_kind.h"
+#include "athanor/ops/conv_problem.h"
 
 #if ATHANOR_HAS_AMX
 namespace athanor::cpu {
 namespace {
-
-Pair pair_of(const Ints& ints) { return {ints[0], ints[1]}; }
 
 // Copies between weights [results, channels, height, width] with these strides and [tap][result][channel].
 struct Weights {
@@ -140,8 +139,9 @@ static std::vector<Candidate> amx_conv(const KernelRequest& r) {
                     &w = by_weights ? r.output() : r.inputs[1];
   const SimpleEpilogue epilogue = simple_epilogue(r).value();
   if (!has_amx() || !fits(r, epilogue, from, to, w)) return {};
-  const Pair stride = pair_of(r.attrs.ints("stride")), dilation = pair_of(r.attrs.ints("dilation"));
-  Pair padding = pair_of(r.attrs.ints("padding"));
+  const Conv2dOptions options = conv_options(r.attrs);
+  const Pair stride = options.stride, dilation = options.dilation;
+  Pair padding = options.padding;
   const Weights weights{w.shape[0], w.shape[1], w.shape[2], w.shape[3],
                         by_weights ? contiguous_strides(w.shape) : w.strides};
   if (gradient) {

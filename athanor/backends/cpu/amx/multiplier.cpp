@@ -9,6 +9,7 @@
 
 #include "athanor/backends/cpu/amx/words.h"
 #include "athanor/backends/cpu/generic/gemm_micro.h"
+#include "athanor/base/ceil_div.h"
 
 namespace athanor::cpu {
 namespace {
@@ -165,7 +166,7 @@ ATHANOR_AMX static bool multiply_panels(const AmxTile<T>& tile, int64_t depth, c
   if (wide) _tile_zero(1);
   if (tall) _tile_zero(2);
   if (tall && wide) _tile_zero(3);
-  const int64_t steps = (depth + 31) / 32, rows_a_step = steps == 0 ? 0 : (tile.rows + steps - 1) / steps;
+  const int64_t steps = ceil_div(depth, 32), rows_a_step = steps == 0 ? 0 : ceil_div(tile.rows, steps);
   StoredRows<T> result_rows(tile.results, tile.result_stride, tile.order);
   StoredRows<float> sum_rows(tile.sums, tile.stride);
   int64_t unfetched = tile.columns == 32 ? tile.rows : 0;

@@ -5,6 +5,7 @@
 
 #include "athanor/backends/cpu/amx/multiplier.h"
 #include "athanor/backends/cpu/generic/gemm_products.h"
+#include "athanor/base/ceil_div.h"
 
 namespace athanor::cpu {
 
@@ -30,7 +31,7 @@ class AmxProducts {
   static int64_t rows() { return 32; }
   static int64_t columns() { return 32; }
   static int64_t packed_size(int64_t vectors, int64_t depth) {
-    return (vectors + 31) / 32 * 32 * ((depth + 31) / 32 * 32) * parts;
+    return ceil_div(vectors, 32) * 32 * ceil_div(depth, 32) * 32 * parts;
   }
   /// False if an f32 number has no such parts: if it is infinite, NaN, or rounds to infinity in bf16.
   static bool pack_rows(const GemmPart<T>& a, Packed* to);

@@ -8,6 +8,7 @@
 #include "athanor/backends/cpu/generic/gemm_shape.h"
 #include "athanor/backends/cpu/generic/strided.h"
 #include "athanor/backends/cpu/parallel.h"
+#include "athanor/base/ceil_div.h"
 
 namespace athanor::cpu {
 
@@ -29,8 +30,8 @@ class Gemm {
         static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
     by_item_ = shape.batch > 1 && (shape.batch >= 4 * threads || shape.batch % threads == 0 || work < 2e6);
 
-    k_blocks_ = std::max<int64_t>(1, divide_up(shape.k, Products::most_depth));
-    depth_ = divide_up(divide_up(shape.k, k_blocks_), Products::depth_unit) * Products::depth_unit;
+    k_blocks_ = std::max<int64_t>(1, ceil_div(shape.k, Products::most_depth));
+    depth_ = ceil_div(ceil_div(shape.k, k_blocks_), Products::depth_unit) * Products::depth_unit;
     stores_results_ =
         Products::stores_results &&
         (Products::sums_in_c || shape.activation == Activation::none || shape.activation == Activation::relu);
@@ -38,27 +39,27 @@ class Gemm {
     // Sums that are kept beside C are kept until the last product is added, so all of k is one chunk.
     chunk_k_blocks_ = keeps_sums_ ? k_blocks_ : std::min<int64_t>(k_blocks_, 8);
     const int64_t span = std::max<int64_t>(1, chunk_k_blocks_ * depth_);
-    const int64_t panels = std::max<int64_t>(1, divide_up(shape.n, tile_columns_));
+    const int64_t panels = std::max<int64_t>(1, ceil_div(shape.n, tile_columns_));
     const int64_t most_panels = Products::most_of_b / (by_item_ ? 4 : 1) / span / tile_columns_;
-    chunk_panels_ = divide_up(panels, divide_up(panels, std::max<int64_t>(4, most_panels)));
+    chunk_panels_ = ceil_div(panels, ceil_div(panels, std::max<int64_t>(4, most_panels)));
 
     few_rows_ = (Products::sums_in_c || stores_results_) && !by_item_ && shape.m <= 2 * Products::most_rows &&
                 work > worth_splitting && panels >= 2 * threads;
     if (few_rows_) {
-      block_rows_ = divide_up(shape.m, tile_rows_) * tile_rows_;
+      block_rows_ = ceil_div(shape.m, tile_rows_) * tile_rows_;
       row_blocks_ = 1;
       return;
     }
-    int64_t row_blocks = std::max<int64_t>(1, divide_up(shape.m, Products::most_rows));
+    int64_t row_blocks = std::max<int64_t>(1, ceil_div(shape.m, Products::most_rows));
     if (!by_item_ && threads > 1 && work > worth_splitting) {
       if (shape.m >= int64_t{4} * threads * tile_rows_)
-        row_blocks = divide_up(row_blocks, threads) * threads;
+        row_blocks = ceil_div(row_blocks, threads) * threads;
       else
-        column_groups_ = std::min(chunk_panels_, divide_up(threads, row_blocks));
+        column_groups_ = std::min(chunk_panels_, ceil_div(threads, row_blocks));
     }
-    const int64_t row_tiles = divide_up(shape.m, tile_rows_);
+    const int64_t row_tiles = ceil_div(shape.m, tile_rows_);
     row_blocks_ = std::min(row_blocks, row_tiles);
-    block_rows_ = divide_up(row_tiles, std::max<int64_t>(row_blocks_, 1)) * tile_rows_;
+    block_rows_ = ceil_div(row_tiles, std::max<int64_t>(row_blocks_, 1)) * tile_rows_;
   }
 
   size_t scratch_bytes() const {
@@ -117,7 +118,6 @@ class Gemm {
     int64_t first_panel, panels, first_k_block, k_blocks;
   };
 
-  static int64_t divide_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit; }
   static size_t packed_bytes(int64_t vectors, int64_t depth) {
     return aligned(static_cast<size_t>(Products::packed_size(vectors, depth)) * sizeof(Packed));
   }
@@ -135,7 +135,7 @@ class Gemm {
   size_t all_sums_bytes() const {
     return keeps_sums_ ? aligned(static_cast<size_t>(block_rows_ * sums_stride()) * sizeof(A)) : 0;
   }
-  int64_t sums_stride() const { return divide_up(shape_.n, tile_columns_) * tile_columns_; }
+  int64_t sums_stride() const { return ceil_div(shape_.n, tile_columns_) * tile_columns_; }
   size_t panels_bytes() const { return packed_bytes(most_panels_of_few_rows * tile_columns_, depth_); }
   size_t thread_bytes() const { return a_bytes() + sums_bytes() + (by_item_ ? b_bytes() : 0); }
 
@@ -155,13 +155,13 @@ class Gemm {
   // `each` calls a body with ranges, as parallel_for does. Each thread has thread_bytes() at `threads`.
   template <class Each>
   void multiply(const Operands& operands, const Each& each, std::byte* threads, Packed* packed_b) const {
-    const int64_t panels = divide_up(shape_.n, tile_columns_);
+    const int64_t panels = ceil_div(shape_.n, tile_columns_);
     for (int64_t first = 0; first < panels; first += chunk_panels_)
       for (int64_t k_block = 0; k_block < k_blocks_; k_block += chunk_k_blocks_) {
         const Chunk chunk{first, std::min(chunk_panels_, panels - first), k_block,
                           std::min(chunk_k_blocks_, k_blocks_ - k_block)};
         const int64_t elements = chunk.panels * tile_columns_ * chunk.k_blocks * depth_;
-        const int64_t groups = divide_up(chunk.panels, packing::panels_together);
+        const int64_t groups = ceil_div(chunk.panels, packing::panels_together);
         each(groups * chunk.k_blocks, elements, [&](int64_t begin, int64_t end, int) {
           for (int64_t i = begin; i < end; ++i) {
             const int64_t panel = i % groups * packing::panels_together, block = i / groups,
@@ -192,7 +192,7 @@ class Gemm {
 
   // The first row of a block. Blocks differ by a tile's rows at most, so that threads get equally many.
   int64_t first_row(int64_t block) const {
-    return std::min(shape_.m, divide_up(shape_.m, tile_rows_) * block / row_blocks_ * tile_rows_);
+    return std::min(shape_.m, ceil_div(shape_.m, tile_rows_) * block / row_blocks_ * tile_rows_);
   }
 
   // Computes a block of rows, for the group `group` of the chunk's columns.
@@ -223,7 +223,7 @@ class Gemm {
   void multiply_few_rows(const Operands& operands, int64_t first_block, int64_t blocks,
                          std::byte* memory) const {
     auto* packed_a = reinterpret_cast<Packed*>(memory);
-    const int64_t rows_together = 4 * tile_rows_, row_groups = divide_up(shape_.m, rows_together);
+    const int64_t rows_together = 4 * tile_rows_, row_groups = ceil_div(shape_.m, rows_together);
     const auto pack_rows = [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t block = i / row_groups, p = (first_block + block) * depth_,
@@ -254,7 +254,7 @@ class Gemm {
         }
       if (!multiplier.finish()) operands.valid = false;
     };
-    parallel_for(divide_up(shape_.n, tile_columns_), shape_.m * blocks * depth_ / 8 * shape_.n, run_columns,
+    parallel_for(ceil_div(shape_.n, tile_columns_), shape_.m * blocks * depth_ / 8 * shape_.n, run_columns,
                  threads_);
   }
 
