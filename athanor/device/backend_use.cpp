@@ -115,13 +115,15 @@ int cuda_version(const RuntimeState* state) {
 }
 
 // The use of a device that the backend's runtime lists.
-BackendUse listed(BackendUse use, bool built, const RuntimeState* state, const Machine& machine) {
+BackendUse listed(BackendUse use, bool built, const FoundDevice& device, const RuntimeState* state,
+                  const Machine& machine) {
   if (!built) {
     use.usable = use.no_compiler = false;
     use.reason = fmt::format("its runtime has it ({}), but this build of Athanor has no {} backend",
                              use.device, spoken(use.backend));
   } else if (use.usable && !machine.live()) {
-    const Missing missing = missing_compiler(machine, use.backend, cuda_version(state));
+    const Missing missing =
+        missing_compiler(machine, use.backend, cuda_version(state), device.text("architecture"));
     use.usable = missing.what.empty();
     use.no_compiler = !use.usable;
     if (!use.usable) use.reason = fmt::format("{}. {}", missing.what, missing.fix);
@@ -165,7 +167,7 @@ void add_backends(std::vector<FoundDevice>& devices, const std::vector<RuntimeSt
       const bool is_built = std::find(built.begin(), built.end(), backend) != built.end();
       const size_t before = device.backends.size();
       for (const BackendUse& use : seen)
-        if (use.backend == backend) device.backends.push_back(listed(use, is_built, state, machine));
+        if (use.backend == backend) device.backends.push_back(listed(use, is_built, device, state, machine));
       if (device.backends.size() == before)
         device.backends.push_back(unlisted(backend, device, state, hiding, machine));
     }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "athanor/base/text.h"
+#include "athanor/device/explain.h"
 
 namespace athanor {
 namespace {
@@ -115,8 +116,15 @@ System read_system(const Machine& machine) {
   return system;
 }
 
+// The newest release of CUDA whose NVRTC is of use: the driver's, or an older one for old GPUs.
+int newest_nvrtc(int cuda_version, const std::string& architecture) {
+  constexpr int last_for_old = 12090;
+  if (!needs_old_nvrtc(architecture)) return cuda_version;
+  return cuda_version == 0 ? last_for_old : std::min(cuda_version, last_for_old);
+}
+
 // The package of NVRTC in the distribution or in NVIDIA's repository for it; "" for an unknown distribution.
-std::string nvrtc_package(const System& system, int cuda_version) {
+std::string nvrtc_package(const System& system, int cuda_version, bool old_gpu) {
   const std::string from_nvidia =
       cuda_version == 0 ? "cuda-nvrtc-12-8"
                         : fmt::format("cuda-nvrtc-{}-{}", cuda_version / 1000, cuda_version % 1000 / 10);
@@ -124,7 +132,7 @@ std::string nvrtc_package(const System& system, int cuda_version) {
     const bool old = system.id == "debian" ? system.version <= 12 : system.version < 24;
     return old ? "libnvrtc11.2" : "libnvrtc12";
   }
-  if (system.is("arch")) return "cuda";
+  if (system.is("arch")) return old_gpu ? "" : "cuda";  // it has the newest only
   const bool known = system.is("fedora") || system.is("rhel") || system.is("suse") || system.is("opensuse");
   return known ? from_nvidia + ", from NVIDIA's repository" : "";
 }
@@ -179,16 +187,27 @@ std::string find_library(const Machine& machine, const std::vector<std::string>&
   return {};
 }
 
-std::string nvrtc_wheel(int cuda_version) {
+bool needs_old_nvrtc(const std::string& architecture) {
+  const int version = sm_version(architecture);
+  return version >= 50 && version < 75;
+}
+
+std::string nvrtc_wheel(int cuda_version, const std::string& architecture) {
+  cuda_version = newest_nvrtc(cuda_version, architecture);
   if (cuda_version >= 13000 || cuda_version == 0) return "pip install nvidia-cuda-nvrtc";
   return cuda_version >= 12000 ? "pip install nvidia-cuda-nvrtc-cu12" : "pip install nvidia-cuda-nvrtc-cu11";
 }
 
-Missing missing_nvrtc(const Machine& machine, int cuda_version) {
-  const std::string package = nvrtc_package(read_system(machine), cuda_version);
-  return {"no NVRTC library (libnvrtc.so), which compiles kernels for CUDA",
-          fmt::format("In the Python environment that is active: {}{}", nvrtc_wheel(cuda_version),
-                      package.empty() ? "" : fmt::format("; or the system's package {}", package))};
+Missing missing_nvrtc(const Machine& machine, int cuda_version, const std::string& architecture) {
+  const bool old = needs_old_nvrtc(architecture);
+  const std::string package =
+      nvrtc_package(read_system(machine), newest_nvrtc(cuda_version, architecture), old);
+  return {
+      old ? fmt::format("no NVRTC library before 13 (libnvrtc.so.12), which compiles CUDA's kernels for {}",
+                        architecture)
+          : "no NVRTC library (libnvrtc.so), which compiles kernels for CUDA",
+      fmt::format("In the Python environment that is active: {}{}", nvrtc_wheel(cuda_version, architecture),
+                  package.empty() ? "" : fmt::format("; or the system's package {}", package))};
 }
 
 Missing missing_hiprtc(const Machine& machine, const std::string& hip) {
@@ -201,11 +220,16 @@ Missing missing_hiprtc(const Machine& machine, const std::string& hip) {
                                                                       : "hip-runtime-amd of the ROCm here")};
 }
 
-Missing missing_compiler(const Machine& machine, const std::string& backend, int cuda_version) {
+Missing missing_compiler(const Machine& machine, const std::string& backend, int cuda_version,
+                         const std::string& architecture) {
   if (!machine.covers_libraries()) return {};
-  if (backend == "cuda")
-    return find_library(machine, nvrtc_names(machine)).empty() ? missing_nvrtc(machine, cuda_version)
-                                                               : Missing{};
+  if (backend == "cuda") {
+    std::vector<std::string> names = nvrtc_names(machine);
+    if (needs_old_nvrtc(architecture))
+      std::erase_if(names, [](const std::string& name) { return release_of(name) >= 13; });
+    return find_library(machine, names).empty() ? missing_nvrtc(machine, cuda_version, architecture)
+                                                : Missing{};
+  }
   if (backend != "hip") return {};
   const std::string hip = find_library(machine, hip_names(machine));
   // The runtime of HIP 5 and older may contain hipRTC.

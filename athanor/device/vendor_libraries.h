@@ -32,15 +32,21 @@ struct Missing {
   std::string what;  // "no NVRTC library (libnvrtc.so), which compiles CUDA's kernels"
   std::string fix;   // "In the Python environment ...: pip install ...; or the system's package libnvrtc12"
 };
-/// `cuda_version`: of the driver; `hip`: the file of the runtime, as above.
-Missing missing_nvrtc(const Machine& machine, int cuda_version = 0);
+/// `cuda_version`: of the driver; `architecture`: of the GPU ("sm_61"; NVRTC 13 knows none before sm_75), "":
+/// any; `hip`: the file of the runtime, as above.
+Missing missing_nvrtc(const Machine& machine, int cuda_version = 0, const std::string& architecture = {});
 Missing missing_hiprtc(const Machine& machine, const std::string& hip = {});
 
 /// The library that a recorded machine lacks to compile kernels of "cuda" or "hip"; `what` is "" if it lacks
 /// none, or if this was not recorded.
-Missing missing_compiler(const Machine& machine, const std::string& backend, int cuda_version = 0);
+Missing missing_compiler(const Machine& machine, const std::string& backend, int cuda_version = 0,
+                         const std::string& architecture = {});
 
-/// "pip install nvidia-cuda-nvrtc-cu12": the command for an NVRTC wheel that the driver supports.
-std::string nvrtc_wheel(int cuda_version);
+/// "pip install nvidia-cuda-nvrtc-cu12": the command for an NVRTC wheel that the driver supports and that
+/// compiles for the architecture.
+std::string nvrtc_wheel(int cuda_version, const std::string& architecture = {});
+
+/// Whether NVRTC 12 compiles for the architecture and NVRTC 13 does not: from sm_50 to sm_72.
+bool needs_old_nvrtc(const std::string& architecture);
 
 }  // namespace athanor

@@ -10,8 +10,10 @@
 namespace athanor::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class VendorLibraries : public ::testing::Test {
@@ -77,12 +79,29 @@ TEST_F(VendorLibraries, OfHipAreOfOneRelease) {
 }
 #endif
 
+TEST_F(VendorLibraries, OldCardsNeedAnOldNvrtc) {
+  add("/etc/os-release", "ID=fedora\nVERSION_ID=42\n");
+  add("/usr/lib/x86_64-linux-gnu/libnvrtc.so.13");
+  EXPECT_EQ(missing_compiler(machine(), "cuda", 13000, "sm_75").what, "");
+  const Missing missing = missing_compiler(machine(), "cuda", 13000, "sm_61");
+  EXPECT_THAT(missing.what, HasSubstr("no NVRTC library before 13"));
+  EXPECT_THAT(missing.fix,
+              AllOf(HasSubstr("pip install nvidia-cuda-nvrtc-cu12"), HasSubstr("package cuda-nvrtc-12-9,")));
+  EXPECT_THAT(missing_compiler(machine(), "cuda", 12040, "sm_61").fix, HasSubstr("cuda-nvrtc-12-4,"));
+  add("/usr/lib/x86_64-linux-gnu/libnvrtc.so.12");
+  EXPECT_EQ(missing_compiler(machine(), "cuda", 13000, "sm_61").what, "");
+  add("/etc/os-release", "ID=arch\n");
+  EXPECT_THAT(missing_nvrtc(machine(), 13000, "sm_61").fix, Not(HasSubstr("package")))
+      << "Arch Linux has the newest CUDA only";
+}
+
 TEST_F(VendorLibraries, ThatAreMissingAreNamedWithWhatBringsThem) {
   EXPECT_EQ(missing_compiler(machine(), "cuda").what, "") << "of libraries nothing was recorded";
   add("/usr/lib/x86_64-linux-gnu/libcuda.so.1");
   EXPECT_THAT(missing_compiler(machine(), "cuda").what, HasSubstr("no NVRTC library"));
   EXPECT_THAT(missing_nvrtc(machine(), 12040).fix, HasSubstr("pip install nvidia-cuda-nvrtc-cu12"));
   EXPECT_THAT(missing_nvrtc(machine(), 11080).fix, HasSubstr("pip install nvidia-cuda-nvrtc-cu11"));
+  EXPECT_THAT(missing_nvrtc(machine(), 13000, "sm_75").fix, Not(HasSubstr("-cu12")));
   const struct {
     const char *release, *package;
   } systems[] = {

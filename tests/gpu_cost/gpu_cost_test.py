@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
-from gpu_cost import amd, banks, costs, goals, loops, occupancy, predict, rates, report, sass, sass_lanes, simulate, walk  # noqa: E402
+from gpu_cost import amd, banks, costs, goals, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk  # noqa: E402
 from gpu_cost.instruction import Program  # noqa: E402
 
 
@@ -287,6 +287,85 @@ class Nvidia(unittest.TestCase):
     def test_what_never_runs_costs_nothing(self):
         self.assertEqual(sass.one_instruction("@!PT LDS RZ, [RZ]", 0).kind, "free")
         self.assertEqual(sass.one_instruction("SHFL.BFLY PT, R1, R2, 0x1, 0x1f", 0).kind, "shuffle")
+
+
+class Maxwell(unittest.TestCase):
+    """Code of chips before sm_70, as nvdisasm 12.4 prints it."""
+    # The begin of a kernel for sm_61, shortened. The third instruction issues with the second.
+    TEXT = """
+	.text.kernel:
+                                                                                /* 0x001c7c00fe0007f6 */
+        /*0008*/                   MOV R1, c[0x0][0x20] ;                       /* 0x4c98078000870001 */
+        /*0010*/         {         MOV32I R29, 0xfffff080 ;                     /* 0x010fffff0807f01d */
+        /*0018*/                   S2R R27, SR_CTAID.X         }
+                                                                                /* 0xf0c800000257001b */
+                                                                                /* 0x001f9800e2c00ff0 */
+        /*0028*/                   SHR R0, R27, 0x1f ;                          /* 0x3829000001f71b00 */
+        /*0030*/               @P0 EXIT ;                                       /* 0xe30000000000000f */
+"""
+
+    def test_scheduling_of_each_instruction(self):
+        program = sass_maxwell.read(self.TEXT)
+        self.assertEqual([i.name for i in program.instructions], ["MOV", "MOV32I", "S2R", "SHR", "EXIT"])
+        controls = [i.control for i in program.instructions]
+        # 0x001c7c00fe0007f6 in fields of 21 bits: 0x0007f6, 0x0007f0, 0x00071f.
+        self.assertEqual([c.stall for c in controls[:3]], [6, 0, 15])
+        self.assertEqual([c.paired for c in controls], [False, False, True, False, False])
+        self.assertEqual(controls[0].write_barrier, None)
+        self.assertEqual(controls[2].write_barrier, 0)  # the group's number arrives later
+        # 0x001f9800e2c00ff0: its first two fields are 0x000ff0 and 0x000716.
+        self.assertEqual([(c.stall, c.write_barrier) for c in controls[3:]], [(0, None), (6, 0)])
+
+    def arithmetic(self, *texts, chip="sm_61"):
+        machine = sass_lanes.Machine(program_of(chip, 32, 32), (32, 1, 1), chip)
+        for text in texts:
+            machine.run(sass.one_instruction(text, 0))
+        self.assertFalse(machine.missing)
+        return machine
+
+    def test_products_of_32_bits_from_halves(self):
+        a, b, c = 0x12345678, 0x9ABCDEF1, 0x11111111
+        made = self.arithmetic(f"MOV32I R1, {a:#x}", f"MOV32I R2, {b:#x}", f"MOV32I R3, {c:#x}", "XMAD.MRG R4, R1, R2.H1, RZ",
+                               "XMAD R5, R1, R2, R3", "XMAD.PSL.CBCC R6, R1.H1, R4.H1, R5")
+        self.assertEqual(made.registers["R6"], a * b + c & 0xFFFFFFFF)
+
+    def test_integers(self):
+        made = self.arithmetic("MOV32I R1, 0xffffff85", "SHR R2, R1, 0x2", "SHR.U32 R3, R1, 0x1c", "SHL R4, R1, 0x1f", "ISCADD R5, R1, 0x100, 0x1",
+                               "BFE R6, R1, 0x804", "BFE.U32 R7, R1, 0x804", "LOP.AND R8, R1, 0xf0", "LOP.PASS_B R9, RZ, ~R1",
+                               "IADD32I R10, R1, 0x7b", "ISETP.LT.AND P0, PT, R1, RZ, PT", "ISET.BF.LT.AND R11, R1, RZ, PT",
+                               "PSETP.AND.AND P1, P2, P0, !P0, PT", "BFI R12, R1, 0x404, RZ")
+        values = [made.registers[f"R{n}"] for n in range(2, 13)]
+        self.assertEqual(values, [0xFFFFFFE1, 15, 0x80000000, 0xA, 0xFFFFFFF8, 0xF8, 0x80, 0x7A, 0, 0x3F800000, 0x50])
+        self.assertEqual((made.predicates["P1"], made.predicates["P2"]), (0, 1))
+
+    def test_arguments_and_extents_in_bank_0(self):
+        made = self.arithmetic("MOV R1, c[0x0][0x8]", "MOV R2, c[0x0][0x140]", "MOV R3, c[0x0][0x148]")
+        self.assertEqual(made.registers["R1"], 32)
+        self.assertNotEqual(made.registers["R2"], made.registers["R3"])
+
+    def test_sync_goes_where_the_last_ssy_says(self):
+        rows = ["SSY `(.L_x_2) ;", "@P0 SYNC ;", "SSY `(.L_x_1) ;", "SYNC ;", ".L_x_1:", "FADD R0, R0, R1 ;", "SYNC ;", ".L_x_2:", "EXIT ;"]
+        lines, at = [], 0
+        for row in rows:
+            if row.startswith(".L"):
+                lines.append(row)
+                continue
+            if at % 32 == 0:
+                lines.append("  /* 0x001fc000fe0007f0 */")
+                at += 8
+            lines.append(f"        /*{at:04x}*/    {row}    /* 0x{0:016x} */")
+            at += 8
+        program = sass_maxwell.read("\n".join(lines))
+        targets = [(i.target, i.conditional) for i in program.instructions if i.kind == "branch"]
+        self.assertEqual(targets, [(".L_x_2", True), (".L_x_1", False), (".L_x_2", False)])
+
+    def test_a_pair_takes_one_slot_and_lanes_serve_floats_and_integers(self):
+        chip = rates.chip("sm_61")
+        program = sass_maxwell.read(self.TEXT)
+        cost = [costs.cost_of(chip, program_of("sm_61", 32, 256), i).issue for i in program.instructions]
+        self.assertEqual((cost[1]["issue"], cost[2].get("issue")), (1, 0))
+        self.assertEqual((cost[0]["fma"], cost[3]["fma"]), (1, 2))  # a move, a shift
+        self.assertEqual(costs.cost_of(rates.chip("sm_70"), program_of("sm_70", 32, 256), program.instructions[3]).issue["alu"], 2)
 
 
 class Rates(unittest.TestCase):

@@ -51,7 +51,7 @@ def sources(chip, precision, folder):
 def machine_code(chip, path):
     if path.suffix == ".hip":
         return Clang().assembly(chip, path)
-    compiler = nvrtc()
+    compiler = nvrtc(chip)
     text = compiler.built(chip, path, lambda program: compiler.text(program, "PTX"))
     if isinstance(text, str):
         raise ValueError(text)
@@ -77,7 +77,7 @@ def main():
     if not PROGRAM.exists():
         print("matrix_units: build/release is not built: skipped")
         return 77
-    compilers = {chip: nvrtc() if chip.startswith("sm_") else Clang() for chip in chips}
+    compilers = {chip: nvrtc(chip) if chip.startswith("sm_") else Clang() for chip in chips}
     for chip, compiler in compilers.items():
         if not compiler.knows(chip):
             print(f"matrix_units: {compiler.name or 'clang++'} is missing or does not know {chip}: left out")

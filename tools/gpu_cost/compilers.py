@@ -150,10 +150,26 @@ class Rtc:
         return result
 
 
-def nvrtc():
+def number_of(chip):
+    """75 for "sm_75"."""
+    return int(re.sub(r"\D", "", chip))
+
+
+def wheels(pattern):
+    """Files of packages in build/python, the newest releases first."""
+    return sorted(glob.glob(str(ROOT / "build/python/lib/python*/site-packages" / pattern)), reverse=True)
+
+
+@functools.cache
+def nvrtc(chip):
+    """The newest NVRTC that compiles for the chip, or any. tools/python/before-sm_75.txt has one for chips that NVRTC 13 does
+    not know."""
     folders = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
-    libraries = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"] + [f"{folder}/lib64/libnvrtc.so" for folder in folders if folder]
-    return Rtc("NVRTC", "cuda", "nvrtc", libraries, ["--gpu-architecture={}", "--std=c++17"], b"__global__ void nothing() {}")
+    libraries = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", *(f"{folder}/lib64/libnvrtc.so" for folder in folders if folder),
+                 *wheels("nvidia/*/lib/libnvrtc.so.1?")]
+    found = [Rtc("NVRTC", "cuda", "nvrtc", [library], ["--gpu-architecture={}", "--std=c++17"], b"__global__ void nothing() {}")
+             for library in libraries]
+    return next((one for one in found if one.knows(chip)), None) or next((one for one in found if one.library), found[0])
 
 
 def hiprtc():
@@ -162,28 +178,41 @@ def hiprtc():
                b'extern "C" __global__ void nothing() {}')
 
 
+def requirements(chip):
+    return "nvdisasm" if number_of(chip) >= 75 else "before-sm_75"
+
+
 @functools.cache
-def nvidia_tool(name):
-    """The path of nvdisasm or cuobjdump, or None. `build/python/bin/pip install -r tools/python/nvdisasm.txt` installs it."""
-    folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin",
-               *sorted(glob.glob(str(ROOT / "build/python/lib/python*/site-packages/nvidia/*/bin")), reverse=True)]
-    for path in filter(None, [shutil.which(name), *(f"{folder}/{name}" for folder in folders)]):
+def nvdisasm(chip):
+    """The path of an nvdisasm that reads the chip's code, or None."""
+    folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin", *wheels("nvidia/*/bin"), *wheels("triton/backends/nvidia/bin")]
+    for path in filter(None, [shutil.which("nvdisasm"), *(f"{folder}/nvdisasm" for folder in folders)]):
         if os.path.isfile(path):
             if not os.access(path, os.X_OK):
                 os.chmod(path, 0o755)  # a wheel's programs come without the permission
-            return path
+            release = re.search(r"release (\d+)\.(\d+)", subprocess.run([path, "--version"], capture_output=True, text=True).stdout)
+            # Releases after 13.0 refuse older chips.
+            if number_of(chip) >= 75 or release and tuple(map(int, release.groups())) <= (13, 0):
+                return path
     return None
 
 
-def disassembled(cubin, kernel=None):
-    """The only kernel of a cubin, or the one of that name. Throws ValueError if nvdisasm cannot, or there is none."""
-    if not nvidia_tool("nvdisasm"):
-        raise ValueError("nvdisasm is missing: build/python/bin/pip install -r tools/python/nvdisasm.txt")
+def missing_for(chip):
+    """What is missing to read machine code for the chip and how to install it, or None."""
+    missing = [*(["NVRTC"] if not nvrtc(chip).knows(chip) else []), *(["nvdisasm"] if not nvdisasm(chip) else [])]
+    how = f"build/python/bin/pip install --no-deps -r tools/python/{requirements(chip)}.txt"
+    return f"{' and '.join(missing)} missing ({how})" if missing else None
+
+
+def disassembled(chip, cubin, kernel=None):
+    """The only kernel of a cubin for the chip, or the one of that name. Throws ValueError if nvdisasm cannot, or there is none."""
+    if not nvdisasm(chip):
+        raise ValueError(missing_for(chip))
     only = ["-fun", str(symbol_number(cubin, kernel))] if kernel else []
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        run = subprocess.run([nvidia_tool("nvdisasm"), "-c", "-hex", *only, file.name], capture_output=True, text=True)
+        run = subprocess.run([nvdisasm(chip), "-c", "-hex", *only, file.name], capture_output=True, text=True)
     if run.returncode != 0:
         raise ValueError(run.stderr.strip())
     return run.stdout

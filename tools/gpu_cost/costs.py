@@ -53,7 +53,7 @@ def memory_cost(chip, program, instruction, addresses, together, fresh):
     kind, issue = instruction.kind, {}
     amd = chip.vendor == "amd"
     if not amd:
-        issue["issue"] = 1
+        issue["issue"] = issue_cycles(instruction)
     # The SIMDs of a unit share the following stages: this SIMD's instruction takes its part and waits for the others'.
     share, queued, extra, moved = chip.simds, {}, 0, 0
     if kind == "shuffle":  # uses local memory's lanes, not its banks
@@ -119,13 +119,18 @@ def amd_cost(chip, program, instruction, addresses, together, fresh):
 
 FMA_PIPE = {"FFMA", "FFMA2", "FMUL", "FADD", "FFMA32I"}
 HALF_PIPE = {"HFMA2", "HADD2", "HMUL2", "HFMA2_MMA"}
+COMPARE_PIPE = {"SHL", "SHR", "SHF", "BFE", "BFI", "ISETP", "IMNMX", "ICMP", "FSETP", "FMNMX", "FCMP"}
+
+
+def issue_cycles(instruction):
+    return 0 if instruction.control.paired else 1
 
 
 def nvidia_cost(chip, program, instruction, addresses, together, fresh):
     kind, pipes = instruction.kind, chip.pipes
     if kind in MEMORY:
         return memory_cost(chip, program, instruction, addresses, together, fresh)
-    issue, latency = {"issue": 1}, 6
+    issue, latency = {"issue": issue_cycles(instruction)}, 6
     base = instruction.name.split(".")[0]
     if kind == "matrix":
         cycles = matrix_cycles(chip, instruction)
@@ -151,7 +156,8 @@ def nvidia_cost(chip, program, instruction, addresses, together, fresh):
         issue["uniform"] = pipes["uniform"]
         latency = 12
     elif kind == "vector":
-        issue["alu"] = pipes["alu"]
+        cycles = pipes["compare"] if "compare" in pipes and base in COMPARE_PIPE else pipes["alu"]
+        issue["fma" if chip.issues_pairs else "alu"] = cycles  # before sm_70, the same lanes compute both
     elif kind == "barrier":
         latency = chip.latency["barrier"]
     elif kind == "scalar_load":

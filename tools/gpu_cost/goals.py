@@ -1,7 +1,7 @@
 """The goals for products of 4096 x 4096 matrices."""
 
 MATRIX = ("gfx942", "gfx1100", "gfx1201", "sm_80", "sm_89", "sm_90")  # f16 and bf16, with sums in f32
-LANES = ("gfx906", "gfx1030", "sm_75")  # f32 by FMA; sm_75 is the oldest chip that NVRTC 13 compiles for
+LANES = ("gfx906", "gfx1030", "sm_61", "sm_70", "sm_75")  # f32 by FMA
 MATRIX_SHARE, LANES_SHARE = 0.85, 0.80  # of the unit's peak (on sm_90: of what mma.sync reaches)
 
 

@@ -5,12 +5,13 @@ import functools
 
 @dataclasses.dataclass
 class Control:
-    """The scheduling information of an NVIDIA instruction (sm_70 and later: bits 105 to 125 of its 128)."""
+    """The scheduling information of an NVIDIA instruction."""
     stall: int = 1                # cycles until the warp's next instruction
     write_barrier: int | None = None  # set until the result is there
     read_barrier: int | None = None   # set until the operands are read
     wait: tuple = ()              # barriers that must be clear before it
     reuse: int = 0                # operands that stay in the reuse cache
+    paired: bool = False          # before sm_70: issues in the same cycle as the one before it
 
 
 @dataclasses.dataclass

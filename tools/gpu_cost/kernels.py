@@ -2,8 +2,8 @@
 import pathlib
 import re
 
-from . import amd, rates, sass
-from .compilers import Clang, disassembled, nvrtc
+from . import amd, rates, sass, sass_maxwell
+from .compilers import Clang, disassembled, number_of, nvrtc
 from .predict import predict
 
 
@@ -32,10 +32,11 @@ class Source:
             text = self.path.read_text() if self.path.suffix == ".s" else Clang().assembly(chip, self.path)
             program = amd.read(text)
         else:
-            cubin = self.path.read_bytes() if self.path.suffix == ".cubin" else nvrtc().cubin(chip, self.path)
-            text = disassembled(cubin, self.kernel)
-            program = sass.add_resources(sass.read(text), cubin)
-            if program.local and int(re.sub(r"\D", "", chip)) >= 90:
+            cubin = self.path.read_bytes() if self.path.suffix == ".cubin" else nvrtc(chip).cubin(chip, self.path)
+            text = disassembled(chip, cubin, self.kernel)
+            reader = sass if number_of(chip) >= 70 else sass_maxwell
+            program = sass.add_resources(reader.read(text), cubin)
+            if program.local and number_of(chip) >= 90:
                 program.local -= figures.local_reserved  # the cubin includes this
         program.local = max(program.local, self.local_bytes)
         return predict(figures, program, text, self.extents, self.dtype)

@@ -1,17 +1,18 @@
 """Runs NVIDIA's integer instructions for the lanes of a group's first warp."""
 import re
 
-from .sass_arithmetic import Arithmetic
+from .maxwell_arithmetic import MaxwellArithmetic
 from .walk import MASK, Addresses, address_of_argument, each, lane_list, signed
 
-PARAMETERS = {7: 0x160, 8: 0x160, 9: 0x210}  # where kernel parameters begin in bank 0, by the chip's generation; later 0x380
+# Where kernel parameters begin in bank 0, by the chip's generation; later 0x380.
+PARAMETERS = {5: 0x140, 6: 0x140, 7: 0x160, 8: 0x160, 9: 0x210}
 LANES = 32
-RESULTS = {"IADD3": 3, "LEA": 2, "ISETP": 2, "PLOP3": 2, "IMAD": 2}  # instructions with predicates after their first result
-FLOATS = re.compile(r"[FHD](ADD|MUL|FMA|SET|MNMX|SEL|CHK|RND|2)|MUFU|I2F|F2|R2P|P2R|VOTE|SHFL|BAR|NOP|B(SSY|SYNC|MOV|REAK)|DEPBAR|LDGDEPBAR|WARP|.*MMA|"
-                    r"MEMBAR|ERRBAR|CCTL|YIELD|SYNCS|FENCE|ACQ|PREEXIT|ATOM|RED|LEPC")
+RESULTS = {"IADD3": 3, "LEA": 2, "ISETP": 2, "PLOP3": 2, "PSETP": 2, "IMAD": 2}  # instructions with predicates after their first result
+FLOATS = re.compile(r"[FHD](ADD|MUL|FMA|SET|MNMX|SEL|CMP|CHK|RND|2)|MUFU|I2F|F2|R2P|P2R|VOTE|SHFL|BAR|NOP|B(SSY|SYNC|MOV|REAK)|DEPBAR|LDGDEPBAR|WARP|.*MMA|"
+                    r"SSY|PBK|CAL|RRO|MEMBAR|ERRBAR|CCTL|YIELD|SYNCS|FENCE|ACQ|PREEXIT|ATOM|RED|LEPC")
 
 
-class Machine(Arithmetic):
+class Machine(MaxwellArithmetic):
     def __init__(self, program, extents, chip, first=0, group=0):
         x, y, z = extents
         items = range(first, first + LANES)
@@ -33,9 +34,10 @@ class Machine(Arithmetic):
         """A constant of bank 0: the group's extents, and pointers; the rest is not known."""
         if offset >= self.parameters:
             return address_of_argument((offset - self.parameters) // 4)
-        if self.parameters != 0x380 and offset < 12:
-            return self.extents[offset // 4]
-        return 0 if offset in (0x28, 0x37c) else None
+        first = 8 if self.parameters == 0x140 else 0
+        if self.parameters != 0x380 and first <= offset < first + 12:
+            return self.extents[(offset - first) // 4]
+        return 0 if offset in (0x20, 0x28, 0x37c) else None  # the stack
 
     def read(self, operand):
         operand = operand.replace(".reuse", "").strip()

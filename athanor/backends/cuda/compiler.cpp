@@ -113,7 +113,7 @@ CompilerApi find(int cuda_version, const std::string& architecture) {
     // A file that exists but cannot be loaded.
     if (damaged.empty() && !api.missing.empty() && name.starts_with('/')) damaged = api.missing;
   }
-  const Missing none = missing_nvrtc(machine, cuda_version);
+  const Missing none = missing_nvrtc(machine, cuda_version, architecture);
   CompilerApi api;
   api.missing = none.what;
   api.fix = none.fix;
