@@ -217,6 +217,22 @@ Program gelu(int64_t n) {
   b.store(b.op(Prim::mul, b.op(Prim::mul, x, b.constant(0.5)), b.op(Prim::add, e, b.constant(1))), {1});
   return b;
 }
+/// GPT-2's, with tanh instead of erf; its gradient uses the tanh.
+Program gelu_tanh(int64_t n) {
+  Program b({n});
+  const int x = b.load({1});
+  const int cube = b.op(Prim::mul, b.op(Prim::mul, x, x), x);
+  const int inner = b.op(Prim::add, x, b.op(Prim::mul, cube, b.constant(0.044715)));
+  const int t = b.op(Prim::tanh, b.op(Prim::mul, inner, b.constant(0.79788456)));
+  b.store(t, {1});
+  b.store(b.op(Prim::mul, b.op(Prim::mul, x, b.constant(0.5)), b.op(Prim::add, t, b.constant(1))), {1});
+  return b;
+}
+Program tanh(int64_t n) {
+  Program b({n});
+  b.store(b.op(Prim::tanh, b.load({1})), {1});
+  return b;
+}
 /// (x - mean) * scale + shift for [N, C/16, HW, 16].
 Program normalise_blocked(int64_t n, int64_t c, int64_t hw) {
   Program b({n, c / 16, hw, 16});
@@ -272,6 +288,8 @@ int main(int argc, char** argv) {
     of(fmt::format("sgd_update/{}", n), sgd_update(n));
     of(fmt::format("adam_update/{}", n), adam_update(n));
     of(fmt::format("gelu/{}", n), gelu(n));
+    of(fmt::format("gelu_tanh/{}", n), gelu_tanh(n));
+    of(fmt::format("tanh/{}", n), tanh(n));
     of(fmt::format("row_sums/{}", n), row_sums(n / 512, 512));
     of(fmt::format("column_sums/{}", n), column_sums(n / 512, 512));
   }
