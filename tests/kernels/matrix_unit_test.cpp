@@ -167,7 +167,8 @@ TEST(MatrixUnit, ArchitecturesHaveTheirCardsUnits) {
   EXPECT_EQ(units(GpuTarget::hip, "gfx1100"), 48);
   EXPECT_EQ(units(GpuTarget::hip, "gfx942"), 304);
   EXPECT_EQ(units(GpuTarget::cuda, "sm_80"), 108);
-  EXPECT_EQ(units(GpuTarget::cuda, "sm_61"), 7) << "no card is known: nothing changes";
+  EXPECT_EQ(units(GpuTarget::cuda, "sm_61"), 20);
+  EXPECT_EQ(units(GpuTarget::cuda, "sm_52"), 7) << "no card is known: nothing changes";
 }
 
 }  // namespace

@@ -230,7 +230,7 @@ constexpr std::array lanes = {
                {16, {Cell{0, 4}, {0, 8}, {0, 16}, {4, 0}, {8, 0}}, {Cell{0, 1}, {0, 2}, {1, 0}, {2, 0}}}}};
 constexpr std::array two_halves = {dot("dot2 16x32", "__builtin_amdgcn_fdot2", f16, f32, "_Float16")};
 constexpr std::array four_bytes = {dot("dot4 16x32", "__builtin_amdgcn_sdot4", i8, i32, "int")};
-constexpr std::array cuda_bytes = {dot("dp4a 16x32", "__dp4a", i8, i32, "")};
+constexpr std::array cuda_bytes = {dot("dp4a 16x32", "dp4a.s32.s32", i8, i32, "")};
 constexpr auto hip_dots = joined(lanes, two_halves, four_bytes);
 constexpr auto cuda_dots = joined(lanes, cuda_bytes);
 
@@ -380,9 +380,14 @@ std::string compile_options_for(const MatrixUnit& unit) {
 std::string multiply_add_text(const MatrixUnit& unit) {
   if (unit.form == Form::fma) return {};
   if (unit.opencl) return opencl_multiply_add_text(unit);
-  if (unit.input == DType::i8 && unit.form == Form::dot)
-    return fmt::format("DEVICE void MULTIPLY_ADD(i32 &c, u32 a, u32 b) {{ c = {}((i32)a, (i32)b, c{}); }}\n",
-                       unit.instruction, unit.operand.empty() ? "" : ", false");
+  if (unit.input == DType::i8 && unit.form == Form::dot) {
+    // (NVRTC 11's __dp4a does not link for sm_61.)
+    const std::string sum =
+        unit.operand.empty()
+            ? fmt::format("asm(\"{} %0, %1, %2, %0;\" : \"+r\"(c) : \"r\"(a), \"r\"(b))", unit.instruction)
+            : fmt::format("c = {}((i32)a, (i32)b, c, false)", unit.instruction);
+    return fmt::format("DEVICE void MULTIPLY_ADD(i32 &c, u32 a, u32 b) {{ {}; }}\n", sum);
+  }
   if (unit.form == Form::dot)
     return vector_of(unit.operand, 2) + fmt::format(
                                             "DEVICE void MULTIPLY_ADD(f32 &c, u32 a, u32 b) {{\n"
