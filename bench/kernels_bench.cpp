@@ -146,6 +146,39 @@ void add_pools(const Shape& x) {
   add_candidates("reorder to row-major", {&op_of("reorder"), {}, {dense(x, {16})}, {dense(x)}, {}}, 0);
 }
 
+#ifdef __x86_64__
+// Each instruction adds products to 12 registers in turn, so that none waits for the one before.
+#define ATHANOR_FMA_LOOP(name, target_name, vector)                              \
+  __attribute__((target(target_name))) void name(int64_t rounds) {               \
+    constexpr int registers = 12;                                                \
+    vector sums[registers] = {}, factor = vector{} + 0.5F;                       \
+    for (int64_t i = 0; i < rounds; ++i) {                                       \
+      _Pragma("GCC unroll 12") for (int r = 0; r < registers; ++r) asm volatile( \
+          "vfmadd231ps %1, %1, %0" : "+v"(sums[r]) : "v"(factor));               \
+    }                                                                            \
+  }
+typedef float Floats8 __attribute__((vector_size(32)));
+typedef float Floats16 __attribute__((vector_size(64)));
+ATHANOR_FMA_LOOP(multiply_8, "avx2,fma", Floats8)
+ATHANOR_FMA_LOOP(multiply_16, "avx512f", Floats16)
+
+/// What the registers allow: multiplications and additions alone, in all threads.
+void add_fma_loop(const std::string& name, void (*loop)(int64_t), int64_t lanes) {
+  benchmark::RegisterBenchmark(("innermost loop/FMA of registers, " + name).c_str(), [=](benchmark::State&
+                                                                                             state) {
+    constexpr int64_t rounds = 1000000, registers = 12;
+    const int64_t threads = cpu_threads();
+    for (auto _ : state)
+      cpu::parallel_for(threads, threads * rounds, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) loop(rounds);
+      });
+    state.counters["FLOP/s"] =
+        benchmark::Counter(2.0 * static_cast<double>(threads * rounds * registers * lanes),
+                           benchmark::Counter::kIsIterationInvariantRate);
+  })->UseRealTime();
+}
+#endif
+
 /// What the processor allows: the innermost loop of our own products alone, in all threads, all of it in
 /// first-level caches.
 template <class T, class Products>
@@ -186,6 +219,10 @@ void add_innermost_loop(const std::string& name, int64_t depth) {
 }
 
 [[maybe_unused]] const bool added = [] {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) add_fma_loop("AVX2", multiply_8, 8);
+  if (__builtin_cpu_supports("avx512f")) add_fma_loop("AVX-512", multiply_16, 16);
+#endif
   add_innermost_loop<float, cpu::VectorProducts<float>>("f32 by vectors", 128);
 #if ATHANOR_HAS_AMX
   if (cpu::has_amx()) {

@@ -179,7 +179,8 @@ const DataSheet* find_data_sheet(const DeviceTraits& device) {
   }
   if (!device.name.empty())
     collect([&](const DataSheet& sheet) { return same_name(sheet.name, device.name); });
-  if (!found.empty()) return decide(std::move(found), device, true);
+  // Notebooks' GPUs may have the name of a card with other units.
+  if (!found.empty()) return decide(std::move(found), device, device.compute_units == 0);
   // Products with the same chip differ in the number of units, because some are disabled, so that number must
   // match. If the device has an id that the table lacks, the table does not have the product.
   if (device.arch.empty() || device.compute_units == 0 || device.pci_device != 0) return nullptr;

@@ -203,8 +203,7 @@ Missing missing_nvrtc(const Machine& machine, int cuda_version, const std::strin
   const std::string package =
       nvrtc_package(read_system(machine), newest_nvrtc(cuda_version, architecture), old);
   return {
-      old ? fmt::format("no NVRTC library before 13 (libnvrtc.so.12), which compiles CUDA's kernels for {}",
-                        architecture)
+      old ? fmt::format("no NVRTC library before release 13, which compiles kernels for {}", architecture)
           : "no NVRTC library (libnvrtc.so), which compiles kernels for CUDA",
       fmt::format("In the Python environment that is active: {}{}", nvrtc_wheel(cuda_version, architecture),
                   package.empty() ? "" : fmt::format("; or the system's package {}", package))};
@@ -226,7 +225,11 @@ Missing missing_compiler(const Machine& machine, const std::string& backend, int
   if (backend == "cuda") {
     std::vector<std::string> names = nvrtc_names(machine);
     if (needs_old_nvrtc(architecture))
-      std::erase_if(names, [](const std::string& name) { return release_of(name) >= 13; });
+      std::erase_if(names, [&](const std::string& name) {
+        // "libnvrtc.so" is a link to one of some release.
+        const std::string file = find_library(machine, {name});
+        return release_of(file.empty() ? name : machine.resolve(file).value_or(file)) >= 13;
+      });
     return find_library(machine, names).empty() ? missing_nvrtc(machine, cuda_version, architecture)
                                                 : Missing{};
   }

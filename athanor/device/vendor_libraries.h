@@ -29,7 +29,7 @@ std::string find_library(const Machine& machine, const std::vector<std::string>&
 
 /// A library that is missing.
 struct Missing {
-  std::string what;  // "no NVRTC library (libnvrtc.so), which compiles CUDA's kernels"
+  std::string what;  // "no NVRTC library (libnvrtc.so), which compiles kernels for CUDA"
   std::string fix;   // "In the Python environment ...: pip install ...; or the system's package libnvrtc12"
 };
 /// `cuda_version`: of the driver; `architecture`: of the GPU ("sm_61"; NVRTC 13 knows none before sm_75), "":

@@ -42,7 +42,7 @@ TEST_F(FakeCuda, DetectAndDoctorSayThatTheCompilerIsMissing) {
               AllOf(AnyOf(HasSubstr("no NVRTC library"), HasSubstr("does not compile for sm_10")),
                     HasSubstr("pip install nvidia-cuda-nvrtc-cu12")));
   EXPECT_THAT(run({"detect"}).out, HasSubstr("NVRTC"));
-  EXPECT_THAT(run({"doctor", "--lang", "en"}).out, HasSubstr("NVRTC is missing"));
+  EXPECT_THAT(run({"doctor", "--lang", "en"}).out, HasSubstr("there is no NVRTC that compiles"));
   EXPECT_THAT(run({"doctor", "--plan", "athanor", "--lang", "en"}).out, HasSubstr("NVRTC"));
 }
 

@@ -477,7 +477,7 @@ TEST_F(DetectTest, NamesCardsByTheirId) {
            {"1002", "164e", "AMD Radeon Graphics (Raphael)", "gfx1036", true},
            {"1002", "15bf", "AMD Radeon 780M (Phoenix)", "gfx1103", true},
            {"10de", "2684", "NVIDIA GeForce RTX 4090", "sm_89", false},
-           {"10de", "1b06", "NVIDIA Pascal", "sm_61", false},
+           {"10de", "1b02", "NVIDIA Pascal", "sm_61", false},
        }) {
     const Detection found = detect_id(folder_ / "root", one.vendor, one.id);
     ASSERT_EQ(count_of(found, "gpu"), 1) << one.id;

@@ -84,7 +84,7 @@ TEST_F(VendorLibraries, OldCardsNeedAnOldNvrtc) {
   add("/usr/lib/x86_64-linux-gnu/libnvrtc.so.13");
   EXPECT_EQ(missing_compiler(machine(), "cuda", 13000, "sm_75").what, "");
   const Missing missing = missing_compiler(machine(), "cuda", 13000, "sm_61");
-  EXPECT_THAT(missing.what, HasSubstr("no NVRTC library before 13"));
+  EXPECT_THAT(missing.what, HasSubstr("no NVRTC library before release 13"));
   EXPECT_THAT(missing.fix,
               AllOf(HasSubstr("pip install nvidia-cuda-nvrtc-cu12"), HasSubstr("package cuda-nvrtc-12-9,")));
   EXPECT_THAT(missing_compiler(machine(), "cuda", 12040, "sm_61").fix, HasSubstr("cuda-nvrtc-12-4,"));

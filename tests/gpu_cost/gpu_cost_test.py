@@ -17,6 +17,9 @@ from gpu_cost import amd, banks, costs, goals, loops, occupancy, predict, rates,
 from gpu_cost.instruction import Program  # noqa: E402
 
 
+MASK = walk.MASK
+
+
 def listing(*rows):
     """The output of nvdisasm -hex for (text, stall, write barrier, barriers waited for) or a label."""
     lines = [".text.hand:"]
@@ -291,7 +294,7 @@ class Nvidia(unittest.TestCase):
 
 class Maxwell(unittest.TestCase):
     """Code of chips before sm_70, as nvdisasm 12.4 prints it."""
-    # The begin of a kernel for sm_61, shortened. The third instruction issues with the second.
+    # The beginning of a kernel for sm_61, shortened. The third instruction issues with the second.
     TEXT = """
 	.text.kernel:
                                                                                 /* 0x001c7c00fe0007f6 */
@@ -317,7 +320,7 @@ class Maxwell(unittest.TestCase):
         self.assertEqual([(c.stall, c.write_barrier) for c in controls[3:]], [(0, None), (6, 0)])
 
     def arithmetic(self, *texts, chip="sm_61"):
-        machine = sass_lanes.Machine(program_of(chip, 32, 32), (32, 1, 1), chip)
+        machine = sass_lanes.machine(program_of(chip, 32, 32), (32, 1, 1), chip)
         for text in texts:
             machine.run(sass.one_instruction(text, 0))
         self.assertFalse(machine.missing)
@@ -333,18 +336,54 @@ class Maxwell(unittest.TestCase):
         made = self.arithmetic("MOV32I R1, 0xffffff85", "SHR R2, R1, 0x2", "SHR.U32 R3, R1, 0x1c", "SHL R4, R1, 0x1f", "ISCADD R5, R1, 0x100, 0x1",
                                "BFE R6, R1, 0x804", "BFE.U32 R7, R1, 0x804", "LOP.AND R8, R1, 0xf0", "LOP.PASS_B R9, RZ, ~R1",
                                "IADD32I R10, R1, 0x7b", "ISETP.LT.AND P0, PT, R1, RZ, PT", "ISET.BF.LT.AND R11, R1, RZ, PT",
-                               "PSETP.AND.AND P1, P2, P0, !P0, PT", "BFI R12, R1, 0x404, RZ")
+                               "PSETP.AND.AND P1, P2, P0, !P0, PT", "BFI R12, R1, 0x404, RZ",
+                               "SHL.W R13, R1, 0x21", "SHR.W R14, R1, 0x24", "LOP.AND.NZ P3, RZ, R1, 0x80", "LOP.AND.Z P4, R15, R1, 0x80",
+                               "BFE R16, R1, 0x81c", "XMAD.U16.S16 R17, R1, R1.H1, RZ", "SHF.L.U64 R18, R1, 0x4, RZ",
+                               "IADD3.RS R19, R1, R1, 0x1")
         values = [made.registers[f"R{n}"] for n in range(2, 13)]
         self.assertEqual(values, [0xFFFFFFE1, 15, 0x80000000, 0xA, 0xFFFFFFF8, 0xF8, 0x80, 0x7A, 0, 0x3F800000, 0x50])
-        self.assertEqual((made.predicates["P1"], made.predicates["P2"]), (0, 1))
+        self.assertEqual([made.predicates[f"P{n}"] for n in range(1, 5)], [0, 1, 1, 0])
+        more = [made.registers[f"R{n}"] for n in range(13, 20)]
+        self.assertEqual(more, [0xFFFFFF0A, 0xFFFFFFF8, 0x80, 0xFFFFFFFF, -0xFF85 & MASK, 0xF, 0x20000])
 
     def test_arguments_and_extents_in_bank_0(self):
         made = self.arithmetic("MOV R1, c[0x0][0x8]", "MOV R2, c[0x0][0x140]", "MOV R3, c[0x0][0x148]")
         self.assertEqual(made.registers["R1"], 32)
         self.assertNotEqual(made.registers["R2"], made.registers["R3"])
 
+    def test_a_whole_kernel(self):
+        text = (HERE / "divide.sass").read_text()
+        program = sass_maxwell.read(text)
+        machine = sass_lanes.machine(program, (32, 1, 1), "sm_61")
+        trace = walk.walk(program, machine, None)
+        stored = next(addresses.globals for at, addresses in trace.steps if program.instructions[at].kind == "global_write")
+        first = walk.address_of_argument(0)
+        numbers = [lane * 3001 - 40000 for lane in range(32)]
+        wanted = [first + 4 * ((int(i / 768) + 100) * 5 + (i >> 3 & 1) + (i + 40000) % 7) for i in numbers]
+        known = [(have, want) for have, want in zip(stored, wanted) if have is not None]
+        self.assertEqual(len(known), sum(i >= 0 for i in numbers))  # how a product of negative halves is mended is not published
+        for have, want in known:
+            self.assertEqual(have, want)
+        self.assertFalse(machine.missing)
+
+    def test_numbers_of_64_bits(self):
+        # 0x1_0000_0002 - 3 in two words, and comparisons of 5 with 5 and 6, and of 0x1_0000_0000 with 5.
+        made = self.arithmetic("MOV32I R1, 0x2", "MOV32I R2, 0x1", "MOV32I R9, 0x3", "IADD R3.CC, R1, -R9", "IADD.X R4, R2, -RZ",
+                               "MOV32I R5, 0x5", "IADD32I RZ.CC, R5, -0x5", "ISETP.GT.X.AND P0, PT, RZ, RZ, PT",
+                               "ISETP.GE.X.AND P1, PT, RZ, RZ, PT", "IADD32I RZ.CC, R5, -0x6", "ISETP.GE.X.AND P2, PT, RZ, RZ, PT",
+                               "IADD32I RZ.CC, RZ, -0x5", "ISETP.GT.X.AND P3, PT, R2, RZ, PT")
+        self.assertEqual((made.registers["R3"], made.registers["R4"]), (MASK, 0))
+        self.assertEqual([made.predicates[f"P{n}"] for n in range(4)], [0, 1, 0, 1])
+
+    def test_what_is_not_known_has_no_value(self):
+        made = self.arithmetic("MOV32I R1, 0xfffffff6", "BFE.U32.BREV R2, R1, 0x2000", "IMNMX.XLO R3, R1, RZ, PT",
+                               "XMAD.S16.S16.CSFU R4, R1.H1, R1.H1, RZ", "XMAD R5.CC, R1, R1, RZ", "IADD.X R6, R1, RZ")
+        self.assertEqual([made.registers[f"R{n}"] for n in range(2, 7)], [None] * 5)
+
     def test_sync_goes_where_the_last_ssy_says(self):
-        rows = ["SSY `(.L_x_2) ;", "@P0 SYNC ;", "SSY `(.L_x_1) ;", "SYNC ;", ".L_x_1:", "FADD R0, R0, R1 ;", "SYNC ;", ".L_x_2:", "EXIT ;"]
+        sync = """SYNC (*"BRANCH_TARGETS .L_x_{}"*) ;"""
+        rows = ["SSY `(.L_x_2) ;", "@P0 " + sync.format(2), "SSY `(.L_x_1) ;", sync.format(1), ".L_x_1:", "FADD R0, R0, R1 ;",
+                sync.format(2), ".L_x_2:", "EXIT ;"]
         lines, at = [], 0
         for row in rows:
             if row.startswith(".L"):

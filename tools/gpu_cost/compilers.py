@@ -156,8 +156,8 @@ def number_of(chip):
 
 
 def wheels(pattern):
-    """Files of packages in build/python, the newest releases first."""
-    return sorted(glob.glob(str(ROOT / "build/python/lib/python*/site-packages" / pattern)), reverse=True)
+    """Files of packages in build/python."""
+    return glob.glob(str(ROOT / "build/python/lib/python*/site-packages" / pattern))
 
 
 @functools.cache
@@ -166,7 +166,7 @@ def nvrtc(chip):
     not know."""
     folders = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
     libraries = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", *(f"{folder}/lib64/libnvrtc.so" for folder in folders if folder),
-                 *wheels("nvidia/*/lib/libnvrtc.so.1?")]
+                 *sorted(wheels("nvidia/*/lib/libnvrtc.so.1?"), key=lambda path: path[-2:], reverse=True)]
     found = [Rtc("NVRTC", "cuda", "nvrtc", [library], ["--gpu-architecture={}", "--std=c++17"], b"__global__ void nothing() {}")
              for library in libraries]
     return next((one for one in found if one.knows(chip)), None) or next((one for one in found if one.library), found[0])
@@ -178,30 +178,31 @@ def hiprtc():
                b'extern "C" __global__ void nothing() {}')
 
 
-def requirements(chip):
-    return "nvdisasm" if number_of(chip) >= 75 else "before-sm_75"
-
-
 @functools.cache
 def nvdisasm(chip):
     """The path of an nvdisasm that reads the chip's code, or None."""
-    folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin", *wheels("nvidia/*/bin"), *wheels("triton/backends/nvidia/bin")]
+    old = number_of(chip) < 75
+    folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin", *wheels("triton/backends/nvidia/bin" if old else "nvidia/*/bin")]
     for path in filter(None, [shutil.which("nvdisasm"), *(f"{folder}/nvdisasm" for folder in folders)]):
         if os.path.isfile(path):
             if not os.access(path, os.X_OK):
                 os.chmod(path, 0o755)  # a wheel's programs come without the permission
             release = re.search(r"release (\d+)\.(\d+)", subprocess.run([path, "--version"], capture_output=True, text=True).stdout)
             # Releases after 13.0 refuse older chips.
-            if number_of(chip) >= 75 or release and tuple(map(int, release.groups())) <= (13, 0):
+            if not old or release and tuple(map(int, release.groups())) <= (13, 0):
                 return path
     return None
 
 
 def missing_for(chip):
     """What is missing to read machine code for the chip and how to install it, or None."""
-    missing = [*(["NVRTC"] if not nvrtc(chip).knows(chip) else []), *(["nvdisasm"] if not nvdisasm(chip) else [])]
-    how = f"build/python/bin/pip install --no-deps -r tools/python/{requirements(chip)}.txt"
-    return f"{' and '.join(missing)} missing ({how})" if missing else None
+    pip = "build/python/bin/pip install"
+    if number_of(chip) < 75:
+        known = nvrtc(chip).knows(chip) and nvdisasm(chip)
+        return None if known else f"an NVRTC or an nvdisasm for old chips is missing ({pip} --no-deps -r tools/python/before-sm_75.txt)"
+    if not nvrtc(chip).knows(chip):
+        return f"NVRTC is missing or does not know the chip ({pip} nvidia-cuda-nvrtc)"
+    return None if nvdisasm(chip) else f"nvdisasm is missing ({pip} -r tools/python/nvdisasm.txt)"
 
 
 def disassembled(chip, cubin, kernel=None):

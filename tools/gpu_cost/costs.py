@@ -119,7 +119,8 @@ def amd_cost(chip, program, instruction, addresses, together, fresh):
 
 FMA_PIPE = {"FFMA", "FFMA2", "FMUL", "FADD", "FFMA32I"}
 HALF_PIPE = {"HFMA2", "HADD2", "HMUL2", "HFMA2_MMA"}
-COMPARE_PIPE = {"SHL", "SHR", "SHF", "BFE", "BFI", "ISETP", "IMNMX", "ICMP", "FSETP", "FMNMX", "FCMP"}
+COMPARE_PIPE = {"SHL", "SHR", "SHF", "BFE", "BFI", "ISCADD", "ISCADD32I", "LEA", "ISETP", "ISET", "IMNMX", "ICMP", "FSETP", "FSET", "FMNMX",
+                "FCMP", "PSETP", "PSET"}
 
 
 def issue_cycles(instruction):
@@ -157,7 +158,7 @@ def nvidia_cost(chip, program, instruction, addresses, together, fresh):
         latency = 12
     elif kind == "vector":
         cycles = pipes["compare"] if "compare" in pipes and base in COMPARE_PIPE else pipes["alu"]
-        issue["fma" if chip.issues_pairs else "alu"] = cycles  # before sm_70, the same lanes compute both
+        issue["fma" if chip.before_volta else "alu"] = cycles  # before sm_70, the same lanes compute both
     elif kind == "barrier":
         latency = chip.latency["barrier"]
     elif kind == "scalar_load":

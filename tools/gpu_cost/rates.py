@@ -46,7 +46,7 @@ def chip(name):
     entry = dict(tables()["chips"][name])
     of = entry.pop("of")
     absent = {"matrix": {}, "matrix_beside_vector": True, "matrix_issue": 1, "matrix_blocks": None, "dual": False,
-              "packed_f32": False, "issues_pairs": False, "accumulators": None, "local_reserved": 0, "most_registers": 512, "mma_share": 1.0, "sheet_flops": None}
+              "packed_f32": False, "before_volta": False, "accumulators": None, "local_reserved": 0, "most_registers": 512, "mma_share": 1.0, "sheet_flops": None}
     figures = absent | architecture(of) | entry | {"card": typical()[name]}
     card = cards()[figures["card"]]
     units = int(card["compute_units"])

@@ -8,7 +8,7 @@ LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/"
 SECOND = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
 LABEL = re.compile(r"^\s*(\.[\w.$]+|[A-Za-z_][\w.$]*):\s*$")
 FREE = {"NOP", "BSSY", "BSYNC", "YIELD", "WARPSYNC", "NANOSLEEP", "FENCE", "ERRBAR", "CCTL", "MEMBAR", "PREEXIT", "ACQBULK", "DEPBAR",
-        "LDGDEPBAR", "SSY", "PBK", "CAL", "WARPGROUP", "BMOV", "BREAK", "UCGABAR_WAIT", "ELECT", "USETMAXREG", "CS2R", "S2R", "S2UR", "CGAERRBAR", "B2R", "R2B"}
+        "LDGDEPBAR", "SSY", "PBK", "PCNT", "CAL", "WARPGROUP", "BMOV", "BREAK", "UCGABAR_WAIT", "ELECT", "USETMAXREG", "CS2R", "S2R", "S2UR", "CGAERRBAR", "B2R", "R2B"}
 GLOBAL_READ, GLOBAL_WRITE = {"LDG", "LD", "LDC", "LDCU"}, {"STG", "ST", "RED", "ATOMG", "ATOM", "REDG", "UTMASTG"}
 MATRIX = {"HMMA", "IMMA", "DMMA", "QMMA", "BMMA", "HGMMA", "IGMMA", "QGMMA", "OMMA"}
 

@@ -2,6 +2,7 @@
 import re
 
 from .maxwell_arithmetic import MaxwellArithmetic
+from .sass_arithmetic import Arithmetic
 from .walk import MASK, Addresses, address_of_argument, each, lane_list, signed
 
 # Where kernel parameters begin in bank 0, by the chip's generation; later 0x380.
@@ -9,10 +10,10 @@ PARAMETERS = {5: 0x140, 6: 0x140, 7: 0x160, 8: 0x160, 9: 0x210}
 LANES = 32
 RESULTS = {"IADD3": 3, "LEA": 2, "ISETP": 2, "PLOP3": 2, "PSETP": 2, "IMAD": 2}  # instructions with predicates after their first result
 FLOATS = re.compile(r"[FHD](ADD|MUL|FMA|SET|MNMX|SEL|CMP|CHK|RND|2)|MUFU|I2F|F2|R2P|P2R|VOTE|SHFL|BAR|NOP|B(SSY|SYNC|MOV|REAK)|DEPBAR|LDGDEPBAR|WARP|.*MMA|"
-                    r"SSY|PBK|CAL|RRO|MEMBAR|ERRBAR|CCTL|YIELD|SYNCS|FENCE|ACQ|PREEXIT|ATOM|RED|LEPC")
+                    r"SSY|PBK|PCNT|CAL|RRO|MEMBAR|ERRBAR|CCTL|YIELD|SYNCS|FENCE|ACQ|PREEXIT|ATOM|RED|LEPC")
 
 
-class Machine(MaxwellArithmetic):
+class Machine(Arithmetic):
     def __init__(self, program, extents, chip, first=0, group=0):
         x, y, z = extents
         items = range(first, first + LANES)
@@ -52,7 +53,7 @@ class Machine(MaxwellArithmetic):
         found = re.fullmatch(r"(U?R\d+)(\.[\w.]+)?", operand)
         if found:
             return None if found[2] not in (None, ".U32", ".64", ".X4", ".X8", ".X16") else self.registers.get(found[1])
-        found = re.fullmatch(r"c\[0x([0-4])\]\[(0x[0-9a-f]+)\]", operand)
+        found = re.fullmatch(r"c\[0x([0-4])\] ?\[(0x[0-9a-f]+)\]", operand)
         if found:
             at = int(found[2], 0)
             if found[1] == "0":
@@ -99,6 +100,8 @@ class Machine(MaxwellArithmetic):
             operands = [o for o in instruction.operands if re.fullmatch(r"!?U?P\w+", o)]
             for operand in operands if kind == "branch" else ():
                 when = each(lambda a, b: a & b, when, self.truth(operand))
+            if any(o.startswith("CC.") for o in instruction.operands):  # before sm_70: also a condition on the flag
+                when = each(lambda a: None if a else 0, when)
             return self.decide(when, kind), None
         if kind in ("local_read", "local_write", "global_read", "global_write", "copy", "scratch"):
             addresses = self.addresses(instruction, when)
@@ -150,17 +153,22 @@ class Machine(MaxwellArithmetic):
             return self.forget(instruction)
         operands = instruction.operands
         results, rest = operands[:1], operands[1:]
-        if base == "LOP3" and re.fullmatch(r"U?P[\dT]", results[0]):  # its first result tells whether the second is not 0
+        if base in ("LOP3", "LOP") and re.fullmatch(r"U?P[\dT]", results[0]):  # its first result tells whether the second is not 0
             results.insert(0, rest.pop(0))
         for _ in range(RESULTS.get(base, 1) - 1):
             if rest and re.fullmatch(r"U?P[\dT]", rest[0]):
                 results.append(rest.pop(0))
         values = operation(parts, rest, operands)
+        if operands[0].endswith(".CC") and (values is None or not self.keeps_flag(base)):
+            self.predicates["CC"] = self.predicates["CC.Z"] = None
         if values is None:
             return self.forget(instruction)
         for result, value in zip(results, values):
             self.write(result, value, when)
         return None
+
+    def keeps_flag(self, _base):
+        return False
 
     def do_ELECT(self, _parts, _rest, _operands):
         first = self.active.index(1)
@@ -206,3 +214,14 @@ class Machine(MaxwellArithmetic):
             factor = (int(scale[1]) if scale else 1) * (-1 if sign == "-" else 1)
             total = each(lambda a, b: a + b * factor, total, value)
         return each(lambda a: a & MASK, total)
+
+
+class MaxwellMachine(MaxwellArithmetic, Machine):
+    """For chips before sm_70."""
+
+    def keeps_flag(self, base):
+        return base in ("IADD", "IADD32I", "IADD3", "ISCADD", "ISCADD32I", "LEA")  # these set the flag themselves
+
+
+def machine(program, extents, chip, first=0, group=0):
+    return (Machine if int(re.sub(r"\D", "", chip)) >= 70 else MaxwellMachine)(program, extents, chip, first, group)

@@ -8,12 +8,14 @@ import re
 from .instruction import Program
 from .sass import LABEL, SECOND, one_instruction
 
+# Of SYNC, BRK and CONT: where the SSY, PBK or PCNT before them says.
+TARGETS = re.compile(r"\(\*\"BRANCH_TARGETS (\.[\w.$]+)\"\*\)")
 LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(\{\s+)?(.*?)\s*(?:;|(\}))\s*(?:/\* 0x[0-9a-f]{16} \*/)?\s*$")
 
 
 def read(disassembly):
     """The instructions of nvdisasm's only function."""
-    program, scheduling, second = Program("kernel", "nvidia", [], {}), 0, False
+    program, scheduling, code_follows = Program("kernel", "nvidia", [], {}), 0, False
     for line in disassembly.splitlines():
         label, found, word = LABEL.match(line), LINE.search(line), SECOND.match(line)
         if label and label[1].startswith(".L"):
@@ -22,27 +24,12 @@ def read(disassembly):
             program.name = label[1][len(".text."):]
         elif found:
             field = scheduling >> 21 * (int(found[1], 16) // 8 % 4 - 1) & 0x1FFFFF
-            program.instructions.append(one_instruction(found[3], field << 41))
-            program.instructions[-1].control.paired = bool(found[4])
-            second = bool(found[4])  # the next line has its code
+            made = one_instruction(found[3], field << 41)
+            made.control.paired = code_follows = bool(found[4])  # the code of a pair's second is on the next line
+            if target := TARGETS.search(found[3]):
+                made.kind, made.target, made.conditional = "branch", target[1], made.predicate is not None
+            program.instructions.append(made)
         elif word:
-            scheduling, second = scheduling if second else int(word[1], 16), False
-    name_targets(program)
+            scheduling, code_follows = scheduling if code_follows else int(word[1], 16), False
     program.spills = sum(i.kind == "scratch" for i in program.instructions)
     return program
-
-
-def name_targets(program):
-    """SYNC and BRK go where the SSY or PBK before them says; in the code, their regions contain each other."""
-    regions = {"SSY": [], "PBK": []}
-    for at, instruction in enumerate(program.instructions):
-        base = instruction.name.split(".")[0]
-        for region in regions.values():
-            while region and program.labels.get(region[-1], at + 1) <= at:
-                region.pop()
-        if base in regions:
-            regions[base].append(re.search(r"`\((\.[\w.$]+)\)", instruction.text)[1])
-        elif base in ("SYNC", "BRK"):
-            region = regions["SSY" if base == "SYNC" else "PBK"]
-            instruction.kind, instruction.conditional = "branch", instruction.predicate is not None
-            instruction.target = region[-1] if region else None

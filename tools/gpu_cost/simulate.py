@@ -127,7 +127,7 @@ def depbar(instruction):
 
 def nvidia_issue(chip, wave, instruction, at, done):
     control = instruction.control
-    wave.next = at + max(control.stall, 0 if chip.issues_pairs else 1)
+    wave.next = at + max(control.stall, 0 if chip.before_volta else 1)
     queue, most = depbar(instruction)
     if queue:
         under_way = wave.queues[queue]
@@ -141,7 +141,7 @@ def nvidia_issue(chip, wave, instruction, at, done):
     if asynchronous:
         wave.queues[asynchronous[0]].append(done)
     if control.write_barrier is not None:
-        if chip.issues_pairs:  # every instruction with a barrier counts for DEPBAR
+        if chip.before_volta:  # every instruction with a barrier counts for DEPBAR
             wave.queues[f"SB{control.write_barrier}"].append(done)
         wave.barriers[control.write_barrier] = max(wave.barriers[control.write_barrier], done)
     if control.read_barrier is not None:

@@ -59,8 +59,9 @@ void set_driver_facts(GpuTraits& traits, GpuTarget target, std::string_view arch
     std::string_view architecture;
     int64_t kib;
   };
-  constexpr Most known[] = {{"sm_75", 64},  {"sm_80", 163},  {"sm_86", 99},   {"sm_87", 163}, {"sm_89", 99},
-                            {"sm_90", 227}, {"sm_100", 227}, {"sm_103", 227}, {"sm_120", 99}, {"sm_121", 99}};
+  constexpr Most known[] = {{"sm_70", 96},   {"sm_75", 64},  {"sm_80", 163}, {"sm_86", 99},
+                            {"sm_87", 163},  {"sm_89", 99},  {"sm_90", 227}, {"sm_100", 227},
+                            {"sm_103", 227}, {"sm_120", 99}, {"sm_121", 99}};
   for (const Most& one : known)
     if (architecture == one.architecture || architecture == std::string(one.architecture) + "a")
       traits.local_bytes_at_launch = one.kib * kib;
