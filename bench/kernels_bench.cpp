@@ -147,15 +147,20 @@ void add_pools(const Shape& x) {
 }
 
 #ifdef __x86_64__
-// Each instruction adds products to 12 registers in turn, so that none waits for the one before.
-#define ATHANOR_FMA_LOOP(name, target_name, vector)                              \
-  __attribute__((target(target_name))) void name(int64_t rounds) {               \
-    constexpr int registers = 12;                                                \
-    vector sums[registers] = {}, factor = vector{} + 0.5F;                       \
-    for (int64_t i = 0; i < rounds; ++i) {                                       \
-      _Pragma("GCC unroll 12") for (int r = 0; r < registers; ++r) asm volatile( \
-          "vfmadd231ps %1, %1, %0" : "+v"(sums[r]) : "v"(factor));               \
-    }                                                                            \
+// Each instruction adds products to another of twelve registers, so that none waits for the one before.
+#define ATHANOR_FMA_LOOP(name, target_name, vector)                                                   \
+  __attribute__((target(target_name))) void name(int64_t rounds) {                                    \
+    vector s0{}, s1{}, s2{}, s3{}, s4{}, s5{}, s6{}, s7{}, s8{}, s9{}, s10{}, s11{};                  \
+    vector factor = vector{} + 0.5F;                                                                  \
+    for (int64_t i = 0; i < rounds; ++i)                                                              \
+      asm volatile(                                                                                   \
+          "vfmadd231ps %12, %12, %0\nvfmadd231ps %12, %12, %1\nvfmadd231ps %12, %12, %2\n"            \
+          "vfmadd231ps %12, %12, %3\nvfmadd231ps %12, %12, %4\nvfmadd231ps %12, %12, %5\n"            \
+          "vfmadd231ps %12, %12, %6\nvfmadd231ps %12, %12, %7\nvfmadd231ps %12, %12, %8\n"            \
+          "vfmadd231ps %12, %12, %9\nvfmadd231ps %12, %12, %10\nvfmadd231ps %12, %12, %11\n"          \
+          : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), \
+            "+v"(s9), "+v"(s10), "+v"(s11)                                                            \
+          : "v"(factor));                                                                             \
   }
 typedef float Floats8 __attribute__((vector_size(32)));
 typedef float Floats16 __attribute__((vector_size(64)));
