@@ -1,8 +1,11 @@
 // NVRTC and hipRTC: compilers that are libraries, as one table of functions.
 #pragma once
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "athanor/kernels/gpu/matrix_unit.h"
 
 namespace athanor::gpu {
 
@@ -35,6 +38,9 @@ struct CompilerApi {
   /// The architecture's name with the instructions that no later architecture has: "sm_90a" for "sm_90".
   /// nullptr: there are no such names.
   std::string (*own_name)(const CompilerApi& compiler, const std::string& architecture) = nullptr;
+  /// Those of an architecture's units that this release can compile; nullptr: all.
+  std::span<const MatrixUnit> (*known_units)(const CompilerApi& compiler,
+                                             std::span<const MatrixUnit> units) = nullptr;
   /// The compiler's options for an architecture.
   std::vector<std::string> (*options)(const std::string& architecture) = nullptr;
   /// The advice for users if a driver of this version loads none of the compiler's forms.

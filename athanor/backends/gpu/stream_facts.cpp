@@ -55,6 +55,8 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int hand
   traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many
   traits.f64 = traits.f16 = traits.atomics_64 = true;
   add_architecture(traits, api.target, compiled_for_);
+  if (compiler_.known_units != nullptr)
+    traits.matrix_units = compiler_.known_units(compiler_, traits.matrix_units);
   traits.box_copies = traits.box_copies && api.encode_tensor != nullptr;
   const std::string source = api.target == GpuTarget::cuda ? "CUDA" : "HIP";
   const bool has_pci =

@@ -179,7 +179,7 @@ constexpr std::array sm_80 = {
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32),
     tf32(mma("tf32 mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8, 1, f32, f32))};
 
-/// Units from sm_89 on. NVRTC knows them since CUDA 12.4.
+/// Units from sm_89 on, behind the others: NVRTC knows them since CUDA 12.4, see CompilerApi::known_units.
 constexpr std::array f8_units = {
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", 32, 4, f8e4m3, f32),
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 4, f8e5m2, f32)};
