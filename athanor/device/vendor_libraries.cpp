@@ -223,15 +223,13 @@ Missing missing_compiler(const Machine& machine, const std::string& backend, int
                          const std::string& architecture) {
   if (!machine.covers_libraries()) return {};
   if (backend == "cuda") {
-    std::vector<std::string> names = nvrtc_names(machine);
-    if (needs_old_nvrtc(architecture))
-      std::erase_if(names, [&](const std::string& name) {
-        // "libnvrtc.so" is a link to one of some release.
-        const std::string file = find_library(machine, {name});
-        return release_of(file.empty() ? name : machine.resolve(file).value_or(file)) >= 13;
-      });
-    return find_library(machine, names).empty() ? missing_nvrtc(machine, cuda_version, architecture)
-                                                : Missing{};
+    const bool old = needs_old_nvrtc(architecture);
+    const bool found = std::ranges::any_of(nvrtc_names(machine), [&](const std::string& name) {
+      const std::string file = find_library(machine, {name});
+      // "libnvrtc.so" is a link to one of some release.
+      return !file.empty() && !(old && release_of(machine.resolve(file).value_or(file)) >= 13);
+    });
+    return found ? Missing{} : missing_nvrtc(machine, cuda_version, architecture);
   }
   if (backend != "hip") return {};
   const std::string hip = find_library(machine, hip_names(machine));

@@ -319,8 +319,8 @@ class Maxwell(unittest.TestCase):
         # 0x001f9800e2c00ff0: its first two fields are 0x000ff0 and 0x000716.
         self.assertEqual([(c.stall, c.write_barrier) for c in controls[3:]], [(0, None), (6, 0)])
 
-    def arithmetic(self, *texts, chip="sm_61"):
-        machine = sass_lanes.machine(program_of(chip, 32, 32), (32, 1, 1), chip)
+    def arithmetic(self, *texts):
+        machine = sass_lanes.MaxwellMachine(program_of("sm_61", 32, 32), (32, 1, 1), "sm_61")
         for text in texts:
             machine.run(sass.one_instruction(text, 0))
         self.assertFalse(machine.missing)
@@ -354,7 +354,7 @@ class Maxwell(unittest.TestCase):
     def test_a_whole_kernel(self):
         text = (HERE / "divide.sass").read_text()
         program = sass_maxwell.read(text)
-        machine = sass_lanes.machine(program, (32, 1, 1), "sm_61")
+        machine = sass_lanes.MaxwellMachine(program, (32, 1, 1), "sm_61")
         trace = walk.walk(program, machine, None)
         stored = next(addresses.globals for at, addresses in trace.steps if program.instructions[at].kind == "global_write")
         first = walk.address_of_argument(0)

@@ -14,6 +14,7 @@ import tempfile
 import threading
 
 from .device_library import device_library, digest_of, library_options
+from .rates import number_of
 from .sass import symbol_number
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -148,11 +149,6 @@ class Rtc:
         result = take(program) if status == 0 else log.strip() or f"error {status}"
         self.call("DestroyProgram", ctypes.byref(program))
         return result
-
-
-def number_of(chip):
-    """75 for "sm_75"."""
-    return int(re.sub(r"\D", "", chip))
 
 
 def wheels(pattern):

@@ -3,7 +3,7 @@ import pathlib
 import re
 
 from . import amd, rates, sass, sass_maxwell
-from .compilers import Clang, disassembled, number_of, nvrtc
+from .compilers import Clang, disassembled, nvrtc
 from .predict import predict
 
 
@@ -34,9 +34,9 @@ class Source:
         else:
             cubin = self.path.read_bytes() if self.path.suffix == ".cubin" else nvrtc(chip).cubin(chip, self.path)
             text = disassembled(chip, cubin, self.kernel)
-            reader = sass if number_of(chip) >= 70 else sass_maxwell
+            reader = sass_maxwell if figures.before_volta else sass
             program = sass.add_resources(reader.read(text), cubin)
-            if program.local and number_of(chip) >= 90:
+            if program.local and rates.number_of(chip) >= 90:
                 program.local -= figures.local_reserved  # the cubin includes this
         program.local = max(program.local, self.local_bytes)
         return predict(figures, program, text, self.extents, self.dtype)

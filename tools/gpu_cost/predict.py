@@ -42,7 +42,8 @@ def machine_for(chip, program, text, extents, first=0, group=0):
     """The machine for the wave that begins with the group's item `first`."""
     if chip.vendor == "amd":
         return amd_lanes.Machine(program, amd_lanes.figures(text), extents, first, group)
-    return sass_lanes.machine(program, extents, chip.name, first, group)
+    machine = sass_lanes.MaxwellMachine if chip.before_volta else sass_lanes.Machine
+    return machine(program, extents, chip.name, first, group)
 
 
 def sectors_read(chip, program, trace):

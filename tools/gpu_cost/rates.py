@@ -3,6 +3,7 @@ data/gpus.csv."""
 import csv
 import functools
 import pathlib
+import re
 import types
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -28,6 +29,11 @@ def cards():
 @functools.cache
 def typical():
     return {row["arch_id"]: row["name"] for row in rows("typical_gpus.csv")}
+
+
+def number_of(chip):
+    """75 for "sm_75", 90 for "sm_90a"."""
+    return int(re.sub(r"\D", "", chip))
 
 
 def known_chips():

@@ -98,16 +98,24 @@ def one_instruction(text, high):
     return made
 
 
+def is_label(line, program):
+    """Whether a line names a place in the code, or the function; the program then has it."""
+    label = LABEL.match(line)
+    if label and label[1].startswith(".L"):
+        program.labels[label[1]] = len(program.instructions)
+    elif label and label[1].startswith(".text."):
+        program.name = label[1][len(".text."):]
+    return bool(label)
+
+
 def read(disassembly):
     """The instructions of nvdisasm's only function."""
     program, pending = Program("kernel", "nvidia", [], {}), None
     for line in disassembly.splitlines():
-        label, found, second = LABEL.match(line), LINE.search(line), SECOND.match(line)
-        if label and label[1].startswith(".L"):
-            program.labels[label[1]] = len(program.instructions)
-        elif label and label[1].startswith(".text."):
-            program.name = label[1][len(".text."):]
-        elif found:
+        found, second = LINE.search(line), SECOND.match(line)
+        if is_label(line, program):
+            continue
+        if found:
             pending = found[2]
         elif second and pending is not None:
             program.instructions.append(one_instruction(pending, int(second[1], 16)))

@@ -2,6 +2,7 @@
 import re
 
 from .maxwell_arithmetic import MaxwellArithmetic
+from .rates import number_of
 from .sass_arithmetic import Arithmetic
 from .walk import MASK, Addresses, address_of_argument, each, lane_list, signed
 
@@ -14,12 +15,14 @@ FLOATS = re.compile(r"[FHD](ADD|MUL|FMA|SET|MNMX|SEL|CMP|CHK|RND|2)|MUFU|I2F|F2|
 
 
 class Machine(Arithmetic):
+    sets_flag = ()  # the instructions whose do_NAME keeps the flag CC
+
     def __init__(self, program, extents, chip, first=0, group=0):
         x, y, z = extents
         items = range(first, first + LANES)
         self.constants = program.constants
         self.extents = extents
-        self.parameters = PARAMETERS.get(int(re.sub(r"\D", "", chip)) // 10, 0x380)
+        self.parameters = PARAMETERS.get(number_of(chip) // 10, 0x380)
         self.special = {"SR_TID.X": [n % x for n in items], "SR_TID.Y": [n // x % y for n in items],
                         "SR_TID.Z": [n // (x * y) % z for n in items], "SR_LANEID": list(range(LANES)), "SRZ": 0, "SR_CgaCtaId": 0,
                         "SR_CTAID.X": group, "SR_CTAID.Y": 0, "SR_CTAID.Z": 0}
@@ -159,16 +162,13 @@ class Machine(Arithmetic):
             if rest and re.fullmatch(r"U?P[\dT]", rest[0]):
                 results.append(rest.pop(0))
         values = operation(parts, rest, operands)
-        if operands[0].endswith(".CC") and (values is None or not self.keeps_flag(base)):
+        if operands[0].endswith(".CC") and (values is None or base not in self.sets_flag):
             self.predicates["CC"] = self.predicates["CC.Z"] = None
         if values is None:
             return self.forget(instruction)
         for result, value in zip(results, values):
             self.write(result, value, when)
         return None
-
-    def keeps_flag(self, _base):
-        return False
 
     def do_ELECT(self, _parts, _rest, _operands):
         first = self.active.index(1)
@@ -219,9 +219,4 @@ class Machine(Arithmetic):
 class MaxwellMachine(MaxwellArithmetic, Machine):
     """For chips before sm_70."""
 
-    def keeps_flag(self, base):
-        return base in ("IADD", "IADD32I", "IADD3", "ISCADD", "ISCADD32I", "LEA")  # these set the flag themselves
-
-
-def machine(program, extents, chip, first=0, group=0):
-    return (Machine if int(re.sub(r"\D", "", chip)) >= 70 else MaxwellMachine)(program, extents, chip, first, group)
+    sets_flag = ("IADD", "IADD32I", "IADD3", "ISCADD", "ISCADD32I", "LEA")

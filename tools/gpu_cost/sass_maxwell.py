@@ -6,7 +6,7 @@ Instructions have 64 bits. Each three follow a word with their scheduling inform
 import re
 
 from .instruction import Program
-from .sass import LABEL, SECOND, one_instruction
+from .sass import SECOND, is_label, one_instruction
 
 # Of SYNC, BRK and CONT: where the SSY, PBK or PCNT before them says.
 TARGETS = re.compile(r"\(\*\"BRANCH_TARGETS (\.[\w.$]+)\"\*\)")
@@ -17,12 +17,10 @@ def read(disassembly):
     """The instructions of nvdisasm's only function."""
     program, scheduling, code_follows = Program("kernel", "nvidia", [], {}), 0, False
     for line in disassembly.splitlines():
-        label, found, word = LABEL.match(line), LINE.search(line), SECOND.match(line)
-        if label and label[1].startswith(".L"):
-            program.labels[label[1]] = len(program.instructions)
-        elif label and label[1].startswith(".text."):
-            program.name = label[1][len(".text."):]
-        elif found:
+        found, word = LINE.search(line), SECOND.match(line)
+        if is_label(line, program):
+            continue
+        if found:
             field = scheduling >> 21 * (int(found[1], 16) // 8 % 4 - 1) & 0x1FFFFF
             made = one_instruction(found[3], field << 41)
             made.control.paired = code_follows = bool(found[4])  # the code of a pair's second is on the next line

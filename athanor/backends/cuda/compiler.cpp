@@ -21,7 +21,7 @@ using gpu::CompilerApi;
 constexpr const char* compiler_name = "cuda";
 
 // 12040 for "NVRTC 12.4", as drivers count; 0 if there is none.
-int release_of(const CompilerApi& compiler) {
+int cuda_version_of(const CompilerApi& compiler) {
   int major = 0, minor = 0;
   std::sscanf(compiler.version.c_str(), "NVRTC %d.%d", &major, &minor);
   return major * 1000 + minor * 10;
@@ -30,26 +30,26 @@ int release_of(const CompilerApi& compiler) {
 // Later architectures lack sm_90's own instructions (wgmma), so these need the name sm_90a. NVRTC knows it
 // from 12.0 on.
 std::string own_name(const CompilerApi& compiler, const std::string& architecture) {
-  return architecture == "sm_90" && release_of(compiler) >= 12000 ? "sm_90a" : architecture;
+  return architecture == "sm_90" && cuda_version_of(compiler) >= 12000 ? "sm_90a" : architecture;
 }
 
 // NVRTC knows the units of 8-bit floats, which stand last, since 12.4 (PTX 8.4).
 std::span<const MatrixUnit> known_units(const CompilerApi& compiler, std::span<const MatrixUnit> units) {
-  if (release_of(compiler) >= 12040) return units;
+  if (cuda_version_of(compiler) >= 12040) return units;
   while (!units.empty() && is_float(units.back().input) && size_of(units.back().input) == 1)
     units = units.first(units.size() - 1);
   return units;
 }
 
 std::string refused(const CompilerApi& compiler, int driver) {
-  const int release = release_of(compiler);
-  if (release <= driver)
+  const int own = cuda_version_of(compiler);
+  if (own <= driver)
     return fmt::format("The driver, of CUDA {}, should: please report it",
                        gpu::release_text(GpuTarget::cuda, driver));
   return fmt::format(
       "The driver, of CUDA {0}, is older than {1}. Update the driver to one of CUDA {2}.{3} or newer, or use "
       "an NVRTC of CUDA {0} or older, in the Python environment that is active: {4}",
-      gpu::release_text(GpuTarget::cuda, driver), compiler.version, release / 1000, release % 1000 / 10,
+      gpu::release_text(GpuTarget::cuda, driver), compiler.version, own / 1000, own % 1000 / 10,
       nvrtc_wheel(driver));
 }
 
