@@ -145,8 +145,12 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
       auto candidates = gpu_candidates(request, traits);
       EXPECT_FALSE(candidates.empty()) << request.key();
       EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
-      for (GpuCandidate& one : candidates)
+      for (GpuCandidate& one : candidates) {
+        for (const GpuLaunch& launch : one.launches)
+          EXPECT_EQ(launch.source.find("#if"), std::string::npos)
+              << launch.name << ": what is not used stands there";
         if (one.name.starts_with(only)) all.push_back(std::move(one));
+      }
     }
     std::vector<Run> runs;
     for (size_t i = 0; i < all.size(); ++i)

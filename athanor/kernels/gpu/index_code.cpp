@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "athanor/base/ceil_div.h"
+
 namespace athanor::gpu {
 
 std::string stored(DType dtype) { return fmt::format("STORED({})", language_name(dtype)); }
@@ -49,6 +51,27 @@ GpuLaunch ElementKernel::finish() {
   code_.close();
   launch_.source += code_.text();
   return std::move(launch_);
+}
+
+GpuLaunch zero_launch(DType type, int64_t elements, GpuLaunch::Argument to, const GpuTraits& traits) {
+  const int64_t each = traits.grain->zeros, items = std::min(traits.grain->items, traits.max_group_size);
+  const std::string store = fmt::format("STORE({}, results, i, 0.0f);", language_name(type));
+  Code code;
+  open_kernel(code, "zero", {{"results", stored(type)}}, false);
+  if (items == 1) {
+    code.line(
+        fmt::format("const i64 begin = GLOBAL_ID(0) * {0}, end = MIN(begin + {0}, {1});", each, elements));
+    code.line("for (i64 i = begin; i < end; ++i) " + store);
+  } else {
+    code.line("const i64 i = GLOBAL_ID(0);");
+    code.line(fmt::format("if (i < {}) {}", elements, store));
+  }
+  code.close();
+  return {.name = "zero",
+          .source = code.text(),
+          .groups = {ceil_div(elements, items == 1 ? each : items), 1, 1},
+          .group_size = {items, 1, 1},
+          .arguments = {to}};
 }
 
 void pack_ready(Code& code, DType type, int64_t count) {

@@ -56,6 +56,9 @@ class ElementKernel {
   GpuLaunch launch_;
 };
 
+/// Writes zeros to the first `elements` elements of a type.
+GpuLaunch zero_launch(DType type, int64_t elements, GpuLaunch::Argument to, const GpuTraits& traits);
+
 /// Opens the kernel: "KERNEL void name(...) {" and a BIND for every parameter.
 void open_kernel(Code& code, const std::string& name, const std::vector<Parameter>& parameters,
                  bool can_fault);

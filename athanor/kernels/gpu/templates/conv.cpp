@@ -51,28 +51,6 @@ std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, cons
   return result;
 }
 
-/// Clears the result: the gradient of a convolution with stride > 1 where no tap reaches.
-GpuLaunch zero_launch(const OperandDesc& result, int buffer, const GpuTraits& traits) {
-  const int64_t each = traits.grain->zeros, count = result.shape.size(),
-                items = std::min(traits.grain->items, traits.max_group_size);
-  const std::string store = fmt::format("STORE({}, results, i, 0.0f);", language_name(result.dtype));
-  Code code;
-  open_kernel(code, "conv_zero", {{"results", stored(result.dtype)}}, false);
-  if (items == 1) {
-    code.line(fmt::format("const i64 begin = GLOBAL_ID(0) * {0}, end = MIN(begin + {0}, {1});", each, count));
-    code.line("for (i64 i = begin; i < end; ++i) " + store);
-  } else {
-    code.line("const i64 i = GLOBAL_ID(0);");
-    code.line(fmt::format("if (i < {}) {}", count, store));
-  }
-  code.close();
-  return {.name = "conv_zero",
-          .source = code.text(),
-          .groups = {ceil_div(count, items == 1 ? each : items), 1, 1},
-          .group_size = {items, 1, 1},
-          .arguments = {{buffer}}};
-}
-
 /// Each candidate is compiled and timed, so if there are tiles, only the best of the others is kept. `lead`:
 /// whether tiles are the better guesses.
 void add_tiled(std::vector<GpuCandidate>& others, std::vector<GpuCandidate> tiled, bool lead) {
@@ -132,7 +110,7 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   if (zeros)
     for (GpuCandidate& candidate : result)
       candidate.launches.insert(candidate.launches.begin(),
-                                zero_launch(request.output(), p.c.buffer, traits));
+                                zero_launch(p.dtype, request.output().shape.size(), {p.c.buffer}, traits));
   return result;
 }
 

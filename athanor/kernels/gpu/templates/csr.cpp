@@ -1,13 +1,14 @@
 // csr_matmul and its gradients.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates.h"
 
 namespace athanor::gpu {
 namespace {
-
-enum CsrKind : int { csr_begin, csr_look, csr_bounds, csr_product, csr_values, csr_zero, csr_dense };
 
 bool serves_csr(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
                 const GpuTraits& traits) {
@@ -22,6 +23,16 @@ bool serves_csr(std::span<const TensorType> inputs, const TensorType& output, co
   return !adds || output.dtype == DType::f32 || (output.dtype == DType::f64 && traits.atomics_64);
 }
 
+/// Sets `unsorted` where the starts of rows do not ascend.
+std::string look_text() {
+  Code code;
+  open_kernel(code, "csr_look", {{"starts", "const i64"}, {"unsorted", "i32"}}, false);
+  code.line("const i64 row = (i64)GLOBAL_ID(0) + 2;");
+  code.line("if (row < ROWS && starts[row * STARTS_0] < starts[(row - 1) * STARTS_0]) unsorted[0] = 1;");
+  code.close();
+  return code.text();
+}
+
 }  // namespace
 
 static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const GpuTraits& traits) {
@@ -33,11 +44,13 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
   const int64_t rows = starts.shape[0] - 1, elements = columns.shape[0], width = last.shape[1];
   const OperandDesc& dense = by_values ? request.inputs[2] : last;
   const int64_t total = by_dense ? request.output().shape[0] : dense.shape[0];
-  const int64_t items = std::min(traits.grain->element_items, traits.max_group_size);
-  // Neighbouring items that share an element of the values' gradient, and so read 64 bytes of floats at once.
-  const int64_t sums_bytes = items * (wide ? 8 : 4);
+  const int64_t real = wide ? 8 : 4;
+  int64_t items = std::min(traits.grain->element_items, traits.max_group_size);
+  // An item of the values' gradient has a sum in local memory.
+  while (by_values && items * real > traits.local_bytes) items /= 2;
+  // Neighbouring items share an element of the values' gradient, and so read 64 bytes of floats at once.
   int64_t lanes = 1;
-  if (traits.grain->side_by_side > 1 && sums_bytes <= traits.local_bytes)
+  if (traits.grain->side_by_side > 1)
     while (lanes < std::min<int64_t>(width, 16) && items % (2 * lanes) == 0) lanes *= 2;
   const int64_t count = by_dense ? elements * width : by_values ? elements * lanes : rows * width;
   Defines defines;
@@ -58,31 +71,25 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
       .set("DY_0", last.strides[0])
       .set("DY_1", last.strides[1]);
   GpuCandidate candidate{.name = "csr", .scratch_bytes = static_cast<size_t>(rows + 2) * 4};
-  const auto add = [&](const std::string& name, CsrKind kind, int64_t work,
-                       std::vector<GpuLaunch::Argument> arguments, bool can_fault = false,
-                       int64_t local_bytes = 0) {
-    Defines own = defines;
-    own.set("KIND", kind);
+  const auto add = [&](const std::string& name, const std::string& text, int64_t work,
+                       std::vector<GpuLaunch::Argument> arguments) -> GpuLaunch& {
     candidate.launches.push_back({.name = name,
-                                  .source = own.text() + std::string(template_text("csr")),
+                                  .source = defines.text() + text,
                                   .groups = {ceil_div(work, items), 1, 1},
                                   .group_size = {items, 1, 1},
-                                  .local_bytes = local_bytes,
-                                  .arguments = std::move(arguments),
-                                  .can_fault = can_fault});
+                                  .arguments = std::move(arguments)});
+    return candidate.launches.back();
   };
   const GpuLaunch::Argument unsorted{5, 0}, bounds{5, 4};  // in scratch memory
-  add("csr_begin", csr_begin, 1, {unsorted});
-  if (rows > 2) add("csr_look", csr_look, rows - 2, {{0}, unsorted});
-  add("csr_bounds", csr_bounds, rows + 1, {{0}, unsorted, bounds});
-  if (by_dense) add("csr_zero", csr_zero, total * width, {{4}});
-  add(by_dense    ? "csr_dense"
-      : by_values ? "csr_values"
-                  : "csr_matmul",
-      by_dense    ? csr_dense
-      : by_values ? csr_values
-                  : csr_product,
-      count, {bounds, {1}, {2}, {3}, {4}}, true, by_values && lanes > 1 ? sums_bytes : 0);
+  candidate.launches.push_back(zero_launch(DType::i32, 1, unsorted, traits));
+  if (rows > 2) add("csr_look", look_text(), rows - 2, {{0}, unsorted});
+  add("csr_bounds", std::string(template_text("csr_bounds")), rows + 1, {{0}, unsorted, bounds});
+  if (by_dense) candidate.launches.push_back(zero_launch(dtype, total * width, {4}, traits));
+  const std::string name = by_dense ? "csr_dense" : by_values ? "csr_values" : "csr_matmul";
+  GpuLaunch& product = add(name, fmt::format("{}\n{}", template_text("csr_element"), template_text(name)),
+                           count, {bounds, {1}, {2}, {3}, {4}});
+  product.can_fault = true;
+  if (by_values) product.local_bytes = items * real;
   return {std::move(candidate)};
 }
 

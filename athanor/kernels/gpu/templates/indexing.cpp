@@ -53,9 +53,7 @@ GpuCandidate atomic(const KernelRequest& request, int axis, const GpuTraits& tra
   const std::string_view name = language_name(source.dtype), wide = narrow ? "f32" : name;
   const GpuLaunch::Argument sums{narrow ? 3 : 2, 0};
   GpuCandidate candidate{"atomic", {}, narrow ? static_cast<size_t>(shape.size()) * 4 : 0, {}};
-  ElementKernel zero("zero", shape, {{"sums", std::string(wide), sums}}, traits);
-  zero.code().line("sums[flat] = 0;");
-  candidate.launches.push_back(zero.finish());
+  candidate.launches.push_back(zero_launch(narrow ? DType::f32 : source.dtype, shape.size(), sums, traits));
   if (source.shape.size() > 0) {
     ElementKernel add("scatter_add", source.shape,
                       {{"index", stored(index.dtype), {0, 0}},

@@ -6,6 +6,7 @@
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
+#include "athanor/kernels/gpu/templates/recurrent_kernel.h"
 
 namespace athanor::gpu {
 namespace {
@@ -13,30 +14,20 @@ namespace {
 // With more, too few groups would share the work. A device with less has room for smaller states only.
 constexpr int64_t most_local_bytes = 32 * 1024;
 
-struct Recurrence {
-  bool lstm, gradient;
-  int64_t batch, times, h;
-  DType dtype;
+Recurrence recurrence_of(const KernelRequest& request) {
+  const std::string& op = request.op->name;
+  const OperandDesc& y = request.output();
+  const bool lstm = op.starts_with("lstm"), gradient = op.ends_with("_grad");
+  const int64_t features = gradient ? 5 : lstm ? 2 : 1;  // of the result, in blocks of h
+  return {lstm, gradient, y.shape[0], y.shape[1], y.shape[2] / features, y.dtype};
+}
 
-  Recurrence(const std::string& op, const Shape& y, DType type)
-      : lstm(op.starts_with("lstm")),
-        gradient(op.ends_with("_grad")),
-        batch(y[0]),
-        times(y[1]),
-        h(y[2] / (gradient ? 5
-                  : lstm   ? 2
-                           : 1)),
-        dtype(type) {}
-
-  int64_t gates() const { return lstm ? 4 : 3; }
-  int64_t real() const { return dtype == DType::f64 ? 8 : 4; }
-  /// The local memory for this many examples.
-  int64_t state_bytes(int64_t rows) const {
-    const int64_t one = rows * h * real();
-    return (gradient ? local_array(one) + local_array(gates() * one) : local_array(2 * one)) +
-           (lstm ? local_array(one) : 0);
-  }
-};
+/// The local memory of a group of this many examples.
+int64_t state_bytes(const Recurrence& r, int64_t rows) {
+  const int64_t one = rows * r.h * r.real();
+  return (r.gradient ? local_array(one) + local_array(r.gates() * one) : local_array(2 * one)) +
+         (r.lstm ? local_array(one) : 0);
+}
 
 bool serves_recurrence(std::span<const TensorType> inputs, const TensorType& y, const Attrs& attrs,
                        const GpuTraits& traits) {
@@ -52,8 +43,7 @@ void set_strides(Defines& defines, const std::string& name, const OperandDesc& o
 }
 
 GpuCandidate make_recurrence(const KernelRequest& request, const GpuTraits& traits, int64_t rows) {
-  const OperandDesc& y = request.output();
-  const Recurrence r(request.op->name, y.shape, y.dtype);
+  const Recurrence r = recurrence_of(request);
   const int weight = r.gradient && !r.lstm ? 2 : 1;
   const int64_t width = r.real() == 4 ? std::min<int64_t>(traits.grain->width, 16) : 1;
   const auto most =
@@ -67,35 +57,35 @@ GpuCandidate make_recurrence(const KernelRequest& request, const GpuTraits& trai
       .set("REAL", r.real() == 8 ? "f64" : "f32")
       .set("EXP", r.real() == 8 ? "exp_f64" : "exp_f32")
       .set("TANH", r.real() == 8 ? "tanh_f64" : "tanh_f32")
-      .set("LSTM", r.lstm)
-      .set("GRADIENT", r.gradient)
       .set("GATES", r.gates())
       .set("BATCH", r.batch)
       .set("TIMES", r.times)
       .set("H", r.h)
+      .set("SUMS", r.sums())
+      .set("STEPS", r.steps())
+      .set("BLOCK", features)
       .set("ROWS", rows)
-      .set("WIDTH", std::to_string(width));
+      .set("WIDTH", width);
   Defines packing = defines;
-  packing.set("PACK", 1).set("FEATURES", features).set("COUNT", count);
+  packing.set("COUNT", count);
   set_strides(packing, "WEIGHT", request.inputs[static_cast<size_t>(weight)]);
-  std::vector<std::string> names{"gates", "weight", "second", "third"};
+  std::vector<std::string> names{"gates", "weight", r.lstm ? "first_state" : "bias",
+                                 r.lstm ? "first_cell" : "first_state"};
   if (r.gradient && r.lstm) names = {"gates", "weight", "first_state", "y", "dy"};
   if (r.gradient && !r.lstm) names = {"gates", "own", "weight", "first_state", "y", "dy"};
   for (size_t i = 0; i < names.size(); ++i) set_strides(defines, names[i], request.inputs[i]);
-  defines.set("PACK", 0);
   const auto output = static_cast<int>(names.size()), scratch = output + 1;
-  const std::string text(template_text("recurrent"));
   const int64_t pack_items = std::min<int64_t>(traits.grain->element_items, traits.max_group_size);
   GpuLaunch pack{.name = "recurrent_pack",
-                 .source = packing.text() + text,
+                 .source = packing.text() + recurrence_pack_kernel(r),
                  .groups = {ceil_div(count, pack_items), 1, 1},
                  .group_size = {pack_items, 1, 1},
                  .arguments = {{weight}, {scratch}}};
-  GpuLaunch run{.name = "recurrent",
-                .source = defines.text() + text,
+  GpuLaunch run{.name = r.gradient ? "recurrent_grad" : "recurrent",
+                .source = defines.text() + recurrence_kernel(r, {rows, width}),
                 .groups = {ceil_div(r.batch, rows), 1, 1},
                 .group_size = {items, 1, 1},
-                .local_bytes = r.state_bytes(rows)};
+                .local_bytes = state_bytes(r, rows)};
   for (int i = 0; i < output; ++i)
     if (i != weight) run.arguments.push_back({i});
   run.arguments.push_back({output});
@@ -109,12 +99,12 @@ GpuCandidate make_recurrence(const KernelRequest& request, const GpuTraits& trai
 }  // namespace
 
 static std::vector<GpuCandidate> recurrence(const KernelRequest& request, const GpuTraits& traits) {
-  const Recurrence r(request.op->name, request.output().shape, request.output().dtype);
+  const Recurrence r = recurrence_of(request);
   if (request.output().shape.size() == 0) return {{.name = "nothing"}};
   std::vector<GpuCandidate> candidates;
   // With many examples, groups read the weight less often; with few, there are more groups.
   for (const int64_t rows : {4, 2, 1})
-    if (rows == 1 || (rows <= r.batch && r.state_bytes(rows) <= traits.local_bytes))
+    if (rows == 1 || (rows <= r.batch && state_bytes(r, rows) <= traits.local_bytes))
       candidates.push_back(make_recurrence(request, traits, rows));
   return candidates;
 }

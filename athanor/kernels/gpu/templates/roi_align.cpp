@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates.h"
 
 namespace athanor::gpu {
@@ -12,6 +13,27 @@ namespace {
 bool serves_regions(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
                     const GpuTraits& traits) {
   return serves_floats(inputs, output, attrs, traits) && output.shape.size() > 0;
+}
+
+/// An item adds up a row of dx: no two items add to one element, so results are the same bits each time. Sums
+/// of `narrow` floats are in memory of f32 until they are complete.
+std::string gradient_text(DType dtype, bool narrow) {
+  std::vector<Parameter> parameters{{"boxes", "const " + stored(dtype)},
+                                    {"pictures", "const i64"},
+                                    {"dy", "const " + stored(dtype)},
+                                    {"dx", stored(dtype)}};
+  if (narrow) parameters.push_back({"all_sums", "f32"});
+  Code code;
+  open_kernel(code, "roi_align_grad", parameters, true);
+  code.line("const i64 item = GLOBAL_ID(0);");
+  code.line("if (item >= COUNT) return;");
+  code.line("const int h = (int)(item % HEIGHT), channel = (int)(item / HEIGHT % CHANNELS);");
+  code.line("const int n = (int)(item / ((i64)HEIGHT * CHANNELS));");
+  code.line(fmt::format("GLOBAL REAL *const sums = {} + item * WIDTH;", narrow ? "all_sums" : "dx"));
+  code.line("add_row(sums, n, channel, h, boxes, pictures, dy, fault, fault_code);");
+  if (narrow) code.line("for (int w = 0; w < WIDTH; ++w) STORE(DTYPE, dx, item * WIDTH + w, sums[w]);");
+  code.close();
+  return std::string(template_text("roi_align_row")) + "\n" + code.text();
 }
 
 }  // namespace
@@ -30,8 +52,6 @@ static std::vector<GpuCandidate> region_kernels(const KernelRequest& request, co
   Defines defines;
   defines.set_dtype("DTYPE", dtype)
       .set("REAL", wide ? "f64" : "f32")
-      .set("GRADIENT", gradient)
-      .set("NARROW", narrow)
       .set("COUNT", count)
       .set("PICTURES", x[0])
       .set("CHANNELS", x[1])
@@ -51,8 +71,9 @@ static std::vector<GpuCandidate> region_kernels(const KernelRequest& request, co
   // An item of the gradient computes a whole row.
   const int64_t items =
       std::min(gradient ? traits.grain->items : traits.grain->element_items, traits.max_group_size);
-  GpuLaunch launch{.name = "roi_align",
-                   .source = defines.text() + std::string(template_text("roi_align")),
+  const std::string text = gradient ? gradient_text(dtype, narrow) : std::string(template_text("roi_align"));
+  GpuLaunch launch{.name = gradient ? "roi_align_grad" : "roi_align",
+                   .source = fmt::format("{}{}\n{}", defines.text(), template_text("roi_align_point"), text),
                    .groups = {ceil_div(count, items), 1, 1},
                    .group_size = {items, 1, 1},
                    .arguments = {{0}, {1}, {2}, {3}},
