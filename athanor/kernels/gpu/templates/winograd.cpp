@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "athanor/kernels/gpu/templates/winograd.h"
 
 namespace athanor::gpu {
@@ -39,6 +40,16 @@ std::optional<GpuCandidate> product_of(const GemmProblem& p, GemmSource b, GpuCa
                                        const GpuTraits& traits) {
   GemmProblem product = p;
   product.scratch_start = candidate.scratch_bytes;
+  if (tiles_lead(DType::f32, traits)) {
+    const TileProblem tiled(product);
+    for (const TilePoint& point : tile_points(tiled, traits)) {
+      if (point.splits > 1 && !fits(tiled, point, traits)) continue;
+      GpuCandidate tiles = tile_candidate({tiled}, {point}, traits);
+      candidate.scratch_bytes = std::max(candidate.scratch_bytes, tiles.scratch_bytes);
+      candidate.parameters = tiles.parameters;
+      return tiles;
+    }
+  }
   // No more packing than necessary: both matrices have just been written in the order in which they are read.
   auto choices = gemm_points(product, traits);
   std::ranges::stable_partition(choices, [&](const GemmPoint& point) { return point.b == b; });
