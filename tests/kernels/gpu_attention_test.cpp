@@ -111,6 +111,17 @@ TEST(GpuAttention, OddShapes) {
     check(DType::f32, c, 2e-5);
 }
 
+// Features that fill an item's vectors of four, that leave some items without one, and two vectors for each.
+TEST(GpuAttention, ManyFeatures) {
+  ATHANOR_NEEDS_GPU();
+  for (const AttentionCase& c : {AttentionCase{{2}, 66, 40, 64, 64, true}, AttentionCase{{}, 20, 70, 80, 36},
+                                 AttentionCase{{}, 9, 33, 128, 128}})
+    check(DType::f32, c, 2e-5);
+  check(DType::bf16, {{}, 35, 40, 64, 32, true}, 3e-2);
+  check_together(all_gradients, DType::f32, {{2}, 66, 70, 64, 64, true}, 2e-5);
+  check_together(all_gradients, DType::f32, {{}, 40, 33, 20, 36}, 2e-5);
+}
+
 TEST(GpuAttention, CausalAndMasked) {
   ATHANOR_NEEDS_GPU();
   check(DType::f32, {{2}, 19, 19, 4, 4, true}, 2e-5);

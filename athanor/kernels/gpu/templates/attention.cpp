@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+
+#include "athanor/base/ceil_div.h"
 
 #include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates.h"
@@ -65,12 +68,24 @@ int64_t vector_of(const OperandDesc& operand) {
 
 }  // namespace
 
+int64_t AttentionPoint::vector(int64_t features) const {
+  return std::min<int64_t>(
+      4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(features, side)))));
+}
+
+int64_t AttentionPoint::vectors(int64_t features) const {
+  return ceil_div(features, vector(features) * side);
+}
+
+int64_t attention_pitch(int64_t numbers) { return (ceil_div(numbers, 4) | 1) * 4; }
+
 AttentionFootprint::AttentionFootprint(const AttentionProblem& problem)
     : compared{problem.d},
       other{problem.d},
-      own_numbers(problem.is_grad() ? 0 : 2),
       other_numbers(problem.by_keys() ? 1 + problem.has_second() : 0),
-      number_bytes(problem.dtype == DType::f64 ? 8 : 4) {
+      number_bytes(problem.dtype == DType::f64 ? 8 : 4),
+      softmax(!problem.is_grad()),
+      weights(problem.kind != Kind::lse) {
   const bool second = problem.has_second(),
              both = problem.kind == Kind::grad_kv || problem.kind == Kind::grad_qkv;
   if (second) compared.push_back(problem.e);
@@ -89,10 +104,13 @@ int64_t AttentionFootprint::bytes(const AttentionPoint& point) const {
     for (const int64_t features : inside) add(features * point.block);
     return all;
   }
-  for (const int64_t features : compared) add(features * (point.rows + 1));
-  for (const int64_t features : other) add(features * (point.block + 1));
-  for (int64_t i = 0; i < own_numbers; ++i) add(point.rows);
-  add(point.rows * (point.block + 1));  // weights
+  const int64_t of_weights = weights ? point.rows * attention_pitch(point.block) : 0;
+  for (const int64_t features : compared) add(point.rows * attention_pitch(features));
+  for (size_t i = 0; i < other.size(); ++i) {
+    const int64_t numbers = point.block * attention_pitch(other[i]);
+    add(softmax && i == 0 ? std::max(numbers, of_weights) : numbers);  // weights take the keys' memory
+  }
+  add(softmax ? point.rows * attention_pitch(point.side) : of_weights);
   return all;
 }
 

@@ -51,11 +51,20 @@ struct AttentionProblem {
   int64_t other() const { return by_keys() ? queries : keys; }
 };
 
-/// A point of the tuning space. AttentionRows: rows of an item. AttentionTiles: rows of a group of `side` x
-/// `side` items.
+/// A point of the tuning space. AttentionRows: rows of an item. AttentionTiles: rows of a group, of which
+/// `side` items share each.
 struct AttentionPoint {
   int64_t rows, block, items, side = 0;
   int64_t rows_of_group() const { return side > 0 ? rows : rows * items; }
+
+  // For AttentionTiles: an item's share of own rows; of a block's rows, if they are its columns and if they
+  // are its rows; and of features, in vectors.
+  int64_t own_each() const { return rows * side / items; }
+  int64_t block_each() const { return block / side; }
+  int64_t query_each() const { return block * side / items; }
+  int64_t vector(int64_t features) const;  // 1, 2 or 4 features
+  int64_t vectors(int64_t features) const;
+  int64_t each(int64_t features) const { return vector(features) * vectors(features); }
 };
 
 /// What AttentionRows and AttentionTiles have in local memory: an array for each matrix, by its number of
@@ -65,9 +74,14 @@ struct AttentionFootprint {
   std::vector<int64_t> compared;  // own rows' for AttentionTiles; other rows' for AttentionRows
   std::vector<int64_t> other;     // other rows' for AttentionTiles
   std::vector<int64_t> inside;    // for AttentionRows: other rows' again, with features inside
-  int64_t own_numbers, other_numbers, number_bytes;
+  int64_t other_numbers, number_bytes;
+  bool softmax, weights;  // for AttentionTiles: whether it computes them
   int64_t bytes(const AttentionPoint& point) const;
 };
+
+/// Numbers from one row to the next in local memory. Rows are vectors of four, an odd number of them, so that
+/// items that read neighbouring rows use different banks.
+int64_t attention_pitch(int64_t numbers);
 
 AttentionProblem attention_problem(const KernelRequest& request, AttentionKind kind);
 /// All kernels for a request of one or two outputs.

@@ -62,8 +62,8 @@ struct Parts {
 };
 
 Parts parts_of(const AttentionProblem& p, const AttentionPoint& point, const GpuTraits& traits) {
-  return {p, point.rows,
-          ceil_div(p.queries, point.block) * point.block * ceil_div(p.d, point.side) * point.side, traits};
+  return {p, point.rows, ceil_div(p.queries, point.block) * point.block * point.each(p.d) * point.side,
+          traits};
 }
 
 /// Gives the kernel the copies, in the scratch buffer, as its last argument.
@@ -95,8 +95,8 @@ GpuCandidate one_kernel(const KernelRequest& request, AttentionProblem p, const 
 /// seen to spill.
 constexpr int64_t most_sums = 48;
 int64_t sums(const AttentionProblem& p, const AttentionPoint& point) {
-  const int64_t d = ceil_div(p.d, point.side), e = ceil_div(p.e, point.side);
-  const int64_t elements = point.rows / point.side * (d + e) + point.block / point.side * d;
+  const int64_t d = point.each(p.d), e = point.each(p.e);
+  const int64_t elements = point.own_each() * (d + e) + point.query_each() * d;
   return elements * number_bytes(p) / 4;
 }
 

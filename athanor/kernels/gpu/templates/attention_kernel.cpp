@@ -85,11 +85,15 @@ void AttentionKernel::declare_number_arrays() {
   if (p_.has_second()) code_.line(fmt::format("LOCAL {} other_delta[{}];", number(), point_.block));
 }
 
-void AttentionKernel::load_other_numbers() {
+void AttentionKernel::load_other_numbers(double lse_factor) {
   if (!p_.by_keys()) return;
   code_.open(fmt::format("for (int i = item; i < {}; i += {})", point_.block, point_.items));
   code_.line(fmt::format("const i64 row = batch * {} + {};", p_.queries, other_row("begin + i")));
-  code_.line(fmt::format("other_lse[i] = {};", query_number(p_.lse, "lse")));
+  const std::string factor =
+      lse_factor == 1
+          ? std::string()
+          : fmt::format(" * {}", literal(lse_factor, p_.dtype == DType::f64 ? DType::f64 : DType::f32));
+  code_.line(fmt::format("other_lse[i] = {}{};", query_number(p_.lse, "lse"), factor));
   if (p_.has_second()) code_.line(fmt::format("other_delta[i] = {};", query_number(p_.delta, "delta")));
   code_.close();
 }

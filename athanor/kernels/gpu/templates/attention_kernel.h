@@ -55,7 +55,7 @@ class AttentionKernel {
   // Statements.
   void begin(const char* name, const std::string& comment);
   void declare_number_arrays();
-  void load_other_numbers();
+  void load_other_numbers(double lse_factor = 1);
   void store_lse(const std::string& row, const std::string& largest, const std::string& total);
 
   static constexpr const char* lowest = "(-1.0f / 0.0f)";  // minus infinity
@@ -89,9 +89,9 @@ class AttentionRows : AttentionKernel {
   void store();
 };
 
-/// A group has own rows and takes other rows in blocks. Both are in local memory, with features first. Each
-/// of its side x side items computes a small tile of the scores, writes the weights to local memory, and adds
-/// to a small tile of the result. So registers need not hold a whole row.
+/// A group has own rows and takes other rows in blocks. Both are in local memory, and items read four
+/// neighbouring numbers at once. Each item computes a small tile of the scores, writes the weights to local
+/// memory, and adds to a small tile of the result. So registers need not hold a whole row.
 class AttentionTiles : AttentionKernel {
  public:
   /// `parts`: of a head's keys, for all three gradients. A group has every parts-th chunk of them, so that
@@ -103,17 +103,19 @@ class AttentionTiles : AttentionKernel {
   GpuLaunch sum_launch();
 
  private:
-  // An item's share of own rows, of a block, and of features.
-  int64_t own_each() const { return point_.rows / point_.side; }
-  int64_t block_each() const { return point_.block / point_.side; }
-  int64_t each(int64_t features) const;
-  // One more than needed, so that neighbouring items that write along features use different banks.
-  int64_t own_pitch() const { return point_.rows + 1; }
-  int64_t block_pitch() const { return point_.block + 1; }
+  int64_t own_each() const { return point_.own_each(); }
+  int64_t block_each() const { return point_.block_each(); }
+  int64_t each(int64_t features) const { return point_.each(features); }
+  std::string real(double value) const;  // in the type of arithmetic
+  // Weights are powers of 2, which GPUs compute at once, with exponents times this factor. In f64 they are
+  // powers of e, and with a mask, too: elements of it such as -3.4e38 would become infinite.
+  double of_exponent() const;
+  std::string power(const std::string& exponent) const;
   std::string own_at() const;    // row r of the item, in the group
   std::string other_at() const;  // row j of the item, in the block
   std::string weight_at(const std::string& own, const std::string& other) const;
-  std::string feature(int64_t features) const;  // feature c of the item, or the last one
+  std::string largest_at(const std::string& item) const;  // an item's number of own row r
+  std::string feature(int64_t features) const;            // where vector c of the item begins
   std::string copy(const std::string& j, const std::string& c, const std::string& item) const;
 
   void unroll(const char* index, int64_t count, const std::string& statement);
@@ -123,21 +125,25 @@ class AttentionTiles : AttentionKernel {
   void zeros(const std::string& name, int64_t rows, int64_t columns);
   void open_kernel();
   void declare_local();
-  void fetch(const std::string& to, int64_t pitch, const Matrix& matrix, int64_t rows, int64_t features,
+  void fetch(const std::string& to, const Matrix& matrix, int64_t rows, int64_t features,
              const std::string& row);
+  void fetch_vector(const std::string& to, const Matrix& matrix, int64_t features, const std::string& row);
   void load_own();
   void declare_sums();
   void fetch_block();
   void product(const char* result, const Matrix& own, const Matrix& other, int64_t features);
+  std::string needs_mask() const;
   void mask_scores();
   void put_weights();
   void weigh_by_softmax();
   void weigh_by_lse();
   void score_gradients();
   void load_added();
+  void read_features(const std::string& matrix, const std::string& row, int64_t features);
   void sum(const char* sums, const Matrix& other, int64_t features);
   void sum_queries();
   void compute();
+  void sum_totals();
   void store(const Matrix& out, const char* sums, int64_t features);
   void store_results();
 

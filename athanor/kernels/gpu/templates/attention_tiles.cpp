@@ -1,7 +1,10 @@
 // Attention by groups whose items share tiles.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numbers>
+#include <vector>
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/attention_kernel.h"
@@ -9,18 +12,42 @@
 
 namespace athanor::gpu {
 
-int64_t AttentionTiles::each(int64_t features) const { return ceil_div(features, point_.side); }
+std::string AttentionTiles::real(double value) const {
+  return literal(value, p_.dtype == DType::f64 ? DType::f64 : DType::f32);
+}
+
+double AttentionTiles::of_exponent() const {
+  return p_.dtype == DType::f64 || !p_.mask.name.empty() ? 1 : std::numbers::log2e;
+}
+
+std::string AttentionTiles::power(const std::string& exponent) const {
+  if (p_.dtype == DType::f64) return call("exp", exponent);
+  return fmt::format("EXP2({})", of_exponent() == 1
+                                     ? fmt::format("({}) * {}", exponent, real(std::numbers::log2e))
+                                     : exponent);
+}
 
 std::string AttentionTiles::own_at() const { return times("item_y", own_each()) + " + r"; }
 
-std::string AttentionTiles::other_at() const { return times("item_x", block_each()) + " + j"; }
+std::string AttentionTiles::other_at() const { return fmt::format("item_x + j * {}", point_.side); }
 
+/// With softmax, the keys are not needed any more.
 std::string AttentionTiles::weight_at(const std::string& own, const std::string& other) const {
-  return fmt::format("weights[({}) * {} + {}]", own, block_pitch(), other);
+  return fmt::format("{}[({}) * {} + {}]", softmax() ? "other_" + other_1().name : "weights", own,
+                     attention_pitch(point_.block), other);
 }
 
+std::string AttentionTiles::largest_at(const std::string& item) const {
+  return fmt::format("largest_of_items[({}) * {} + {}]", own_at(), attention_pitch(point_.side), item);
+}
+
+/// Vectors behind the last are read as the last, and not stored.
 std::string AttentionTiles::feature(int64_t features) const {
-  return fmt::format("MIN(item_x + c * {}, {})", point_.side, features - 1);
+  const int64_t vector = point_.vector(features), last = ceil_div(features, vector) - 1;
+  const std::string index =
+      point_.vectors(features) == 1 ? std::string("item_x") : fmt::format("item_x + c * {}", point_.side);
+  const bool fits = point_.vectors(features) * point_.side == last + 1;
+  return times(fits ? "(" + index + ")" : fmt::format("MIN({}, {})", index, last), vector);
 }
 
 void AttentionTiles::unroll(const char* index, int64_t count, const std::string& statement) {
@@ -67,53 +94,68 @@ void AttentionTiles::open_kernel() {
 }
 
 void AttentionTiles::declare_local() {
-  const auto declare = [&](const char* name, int64_t elements) {
-    code_.line(fmt::format("LOCAL {} {}[{}];", number(), name, elements));
+  const auto declare = [&](const std::string& name, int64_t elements) {
+    code_.line(fmt::format("LOCAL __attribute__((aligned(16))) {} {}[{}];", number(), name, elements));
   };
-  const auto rows = [&](const char* whose, const Matrix& matrix, int64_t features, int64_t pitch) {
-    code_.line(fmt::format("LOCAL {} {}_{}[{} * {}];", number(), whose, matrix.name, features, pitch));
-  };
-  rows("own", own_1(), p_.d, own_pitch());
-  rows("other", other_1(), p_.d, block_pitch());
-  if (p_.has_second()) rows("own", own_2(), p_.e, own_pitch());
-  if (!only_lse()) rows("other", other_2(), p_.e, block_pitch());
+  const int64_t of_weights = only_lse() ? 0 : point_.rows * attention_pitch(point_.block),
+                of_other = point_.block * attention_pitch(p_.d);
+  declare("own_" + own_1().name, point_.rows * attention_pitch(p_.d));
+  declare("other_" + other_1().name, softmax() ? std::max(of_other, of_weights) : of_other);
+  if (p_.has_second()) declare("own_" + own_2().name, point_.rows * attention_pitch(p_.e));
+  if (!only_lse()) declare("other_" + other_2().name, point_.block * attention_pitch(p_.e));
   declare_number_arrays();
-  if (softmax()) {
-    declare("largest", point_.rows);
-    declare("shrinks", point_.rows);
-  }
-  code_.line(fmt::format("LOCAL {} weights[{} * {}];", number(), point_.rows, block_pitch()));
+  if (softmax())
+    declare("largest_of_items", point_.rows * attention_pitch(point_.side));
+  else
+    declare("weights", of_weights);
 }
 
-/// Copies rows to local memory, with features first.
-void AttentionTiles::fetch(const std::string& to, int64_t pitch, const Matrix& matrix, int64_t rows,
-                           int64_t features, const std::string& row) {
-  const int64_t all = rows * features;
-  // Four elements of an item are on their way at once; LLVM does not unroll such a loop by itself, and would
+/// Copies rows to local memory, four features at a time. Features behind the last are 0.
+void AttentionTiles::fetch(const std::string& to, const Matrix& matrix, int64_t rows, int64_t features,
+                           const std::string& row) {
+  const int64_t of_row = ceil_div(features, 4), all = rows * of_row;
+  // Four loads of an item are on their way at once; LLVM does not unroll such a loop by itself, and would
   // wait for each.
   code_.line("_Pragma(\"unroll 4\")");
   code_.open(fmt::format("for (int n = 0; n < {}; ++n)", ceil_div(all, point_.items)));
-  code_.line(
-      fmt::format("const int i = n * {0} + item, row = i / {1}, feature = i % {1};", point_.items, features));
-  code_.line(fmt::format("{}{}{}[feature * {} + row] = {};",
-                         all % point_.items == 0 ? "" : fmt::format("if (i < {}) ", all), to, matrix.name,
-                         pitch, element(matrix, row, "feature")));
+  code_.line(fmt::format("const int i = n * {0} + item, row = i / {1}, feature = i % {1} * 4;", point_.items,
+                         of_row));
+  if (all % point_.items != 0) code_.open(fmt::format("if (i < {})", all));
+  fetch_vector(fmt::format("{}{}[row * {} + feature + e]", to, matrix.name, attention_pitch(features)),
+               matrix, features, row);
+  if (all % point_.items != 0) code_.close();
   code_.close();
+}
+
+void AttentionTiles::fetch_vector(const std::string& to, const Matrix& matrix, int64_t features,
+                                  const std::string& row) {
+  const auto size = static_cast<int64_t>(size_of(p_.dtype));
+  const bool near = std::max(p_.queries, p_.keys) * matrix.row < (int64_t{1} << 30);
+  if (size <= 4 && near && matrix.feature == 1 && matrix.vector >= 4 && features % 4 == 0) {
+    code_.line(fmt::format("u32x{} held;", size));
+    code_.line(fmt::format("u32 from = (u32)({} + feature) * {};", times(row, matrix.row), size));
+    code_.line(fmt::format("READ_GLOBAL({}, held, 0, (GLOBAL const u8 *)({} + {}), from);", size, matrix.name,
+                           matrix.start));
+    const std::string bits =
+        size == 4 ? std::string("held[e]") : fmt::format("WIDENED({}, held, e)", language_name(p_.dtype));
+    return unroll("e", 4, fmt::format("{} = F32_OF_BITS({});", to, bits));
+  }
+  const std::string x = element(matrix, row, "(feature + e)");
+  unroll("e", 4,
+         fmt::format("{} = {};", to,
+                     features % 4 == 0 ? x : fmt::format("feature + e < {} ? {} : 0", features, x)));
 }
 
 void AttentionTiles::load_own() {
   code_.line("// Rows past the end read the last row and store nothing.");
   const std::string row = own_row("first + row");
-  fetch("own_", own_pitch(), own_1(), point_.rows, p_.d, row);
-  if (p_.has_second()) fetch("own_", own_pitch(), own_2(), point_.rows, p_.e, row);
-  if (softmax())
-    code_.line(fmt::format("for (int i = item; i < {}; i += {}) largest[i] = {};", point_.rows, point_.items,
-                           lowest));
+  fetch("own_", own_1(), point_.rows, p_.d, row);
+  if (p_.has_second()) fetch("own_", own_2(), point_.rows, p_.e, row);
   if (softmax() || p_.by_keys()) return;
   code_.line(fmt::format("{0} own_lse[{1}], own_delta[{1}];", number(), own_each()));
   each_row([&] {
     code_.line(fmt::format("const i64 row = batch * {} + {};", p_.queries, own_row("first + " + own_at())));
-    code_.line(fmt::format("own_lse[r] = {};", query_number(p_.lse, "lse")));
+    code_.line(fmt::format("own_lse[r] = {} * {};", query_number(p_.lse, "lse"), real(of_exponent())));
     code_.line(fmt::format("own_delta[r] = {};", query_number(p_.delta, "delta")));
   });
 }
@@ -122,44 +164,77 @@ void AttentionTiles::declare_sums() {
   if (!only_lse()) zeros("sums", own_each(), each(features()));
   if (of_keys_and_values()) zeros("sums_2", own_each(), each(p_.e));
   if (!softmax()) return;
-  code_.line(fmt::format("{} total[{}];", number(), own_each()));
-  unroll("r", own_each(), "total[r] = 0;");
+  code_.line(fmt::format("{0} total[{1}], largest[{1}];", number(), own_each()));
+  unroll("r", own_each(), fmt::format("total[r] = 0, largest[r] = {};", lowest));
 }
 
 void AttentionTiles::fetch_block() {
   const std::string row = other_row("begin + row");
-  fetch("other_", block_pitch(), other_1(), point_.block, p_.d, row);
-  if (!only_lse()) fetch("other_", block_pitch(), other_2(), point_.block, p_.e, row);
-  load_other_numbers();
+  fetch("other_", other_1(), point_.block, p_.d, row);
+  if (!only_lse()) fetch("other_", other_2(), point_.block, p_.e, row);
+  load_other_numbers(of_exponent());
 }
 
 /// Of the item's own rows with its rows of the block.
 void AttentionTiles::product(const char* result, const Matrix& own, const Matrix& other, int64_t features) {
+  const int64_t pitch = attention_pitch(features);
   code_.line(fmt::format("// {} = {} {}^T", result, own.name, other.name));
   code_.line(fmt::format("{} {}[{}][{}];", number(), result, own_each(), block_each()));
   each_score(fmt::format("{}[r][j] = 0;", result));
   // LLVM would unroll short loops as a whole, and f64 needs too many registers.
-  code_.line("_Pragma(\"unroll 8\")");
-  code_.open(fmt::format("for (int c = 0; c < {}; ++c)", features));
-  each_score(fmt::format("{}[r][j] += own_{}[c * {} + {}] * other_{}[c * {} + {}];", result, own.name,
-                         own_pitch(), own_at(), other.name, block_pitch(), other_at()));
+  code_.line("_Pragma(\"unroll 2\")");
+  code_.open(fmt::format("for (int c = 0; c < {}; c += 4)", ceil_div(features, 4) * 4));
+  code_.line(fmt::format("{} own_part[{}][4], other_part[{}][4];", number(), own_each(), block_each()));
+  each_row([&] {
+    unroll("e", 4, fmt::format("own_part[r][e] = own_{}[({}) * {} + c + e];", own.name, own_at(), pitch));
+  });
+  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", block_each()));
+  unroll("e", 4,
+         fmt::format("other_part[j][e] = other_{}[({}) * {} + c + e];", other.name, other_at(), pitch));
+  code_.close();
+  code_.open("UNROLL for (int e = 0; e < 4; ++e)");
+  each_score(fmt::format("{}[r][j] += own_part[r][e] * other_part[j][e];", result));
+  code_.close();
   code_.close();
 }
 
-void AttentionTiles::mask_scores() {
-  std::string seen = fmt::format("other < {}", p_.other());
+/// Which blocks have scores that do not count, as a condition; "" if none has.
+std::string AttentionTiles::needs_mask() const {
+  std::vector<std::string> reasons;
+  if (p_.other() % point_.block != 0)
+    reasons.push_back(fmt::format("begin + {} > {}", point_.block, p_.other()));
   // Keys past the end must not add to the queries' gradient.
-  if (of_all()) seen += fmt::format(" && first + {} < {}", own_at(), p_.own());
+  if (of_all() && p_.own() % point_.rows != 0)
+    reasons.push_back(fmt::format("first + {} > {}", point_.rows, p_.own()));
+  const int64_t own = p_.by_keys() ? point_.rows - 1 : 0, other = p_.by_keys() ? 0 : point_.block - 1;
+  if (p_.causal) reasons.push_back(compared(plus("first", own), ">", plus("begin", other)));
+  return fmt::format("{}", fmt::join(reasons, " || "));
+}
+
+/// Applies scale and mask. Scores are exponents afterwards.
+void AttentionTiles::mask_scores() {
+  const std::string scaled = "scores[r][j] * " + real(p_.scale * of_exponent());
+  const bool masked = !p_.mask.name.empty();
+  if (masked)
+    each_score(fmt::format(
+        "scores[r][j] = {} + {};", scaled,
+        p_.by_keys() ? element(p_.mask, other_row("begin + " + other_at()), own_row("first + " + own_at()))
+                     : element(p_.mask, own_row("first + " + own_at()), other_row("begin + " + other_at()))));
+  else
+    each_score(fmt::format("scores[r][j] = {};", scaled));
+  const std::string needed = needs_mask();
+  if (needed.empty()) return;
+  std::string seen = fmt::format("other < {}", p_.other());
+  if (of_all()) seen += fmt::format(" && own < {}", p_.own());
   if (p_.causal) seen += " && " + compared("own", "<=", "other");
+  code_.open(fmt::format("if ({})", needed));
   each_row([&] {
-    if (masks()) code_.line(fmt::format("const int own = {};", own_row("first + " + own_at())));
     code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", block_each()));
-    code_.line(fmt::format("const int other = begin + {};", other_at()));
-    code_.line(fmt::format("const {} score = {};", number(),
-                           masked("scores[r][j] * " + scale(), "own", other_row("other"))));
-    code_.line(fmt::format("scores[r][j] = {} ? score : {};", seen, lowest));
+    code_.line(fmt::format("const int own = first + {}, other = begin + {};", own_at(), other_at()));
+    code_.line(fmt::format("scores[r][j] = {} ? scores[r][j] : {};", seen, lowest));
     code_.close();
   });
+  code_.close();
 }
 
 void AttentionTiles::put_weights() {
@@ -168,31 +243,34 @@ void AttentionTiles::put_weights() {
 }
 
 void AttentionTiles::weigh_by_softmax() {
-  put_weights();
   code_.line("// The largest score of each row so far. The sums so far are relative to the previous one.");
-  code_.open(fmt::format("for (int row = item; row < {}; row += {})", point_.rows, point_.items));
-  code_.line(fmt::format("{} now = largest[row];", number()));
-  code_.line(fmt::format("for (int j = 0; j < {}; ++j) now = MAX_FLOAT(weights[row * {} + j], now);",
-                         point_.block, block_pitch()));
-  code_.line(fmt::format("shrinks[row] = now == {} ? 1 : {};", lowest, call("exp", "largest[row] - now")));
-  code_.line("largest[row] = now;");
-  code_.close();
+  each_row([&] {
+    code_.line(fmt::format("{} high = scores[r][0];", number()));
+    code_.line(
+        fmt::format("UNROLL for (int j = 1; j < {}; ++j) high = MAX(high, scores[r][j]);", block_each()));
+    code_.line(largest_at("item_x") + " = high;");
+  });
   code_.line("BARRIER();");
   each_row([&] {
+    code_.line(fmt::format("{} now = largest[r];", number()));
+    unroll("i", point_.side, fmt::format("now = MAX(now, {});", largest_at("i")));
     code_.line(
-        fmt::format("const {} now = largest[{}], shrink = shrinks[{}];", number(), own_at(), own_at()));
+        fmt::format("const {} base = now == {} ? 0 : now;  // if nothing is seen yet", number(), lowest));
+    code_.line(fmt::format("const {} shrink = {};", number(), power("largest[r] - base")));
+    code_.line("largest[r] = now;");
     code_.line("total[r] *= shrink;");
     if (!only_lse()) unroll("c", each(p_.e), "sums[r][c] *= shrink;");
-    unroll("j", block_each(),
-           fmt::format("scores[r][j] = now == {} ? 0 : {};  // nothing seen yet", lowest,
-                       call("exp", "scores[r][j] - now")));
+    code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", block_each()));
+    code_.line(fmt::format("scores[r][j] = {};", power("scores[r][j] - base")));
+    code_.line("total[r] += scores[r][j];");
+    code_.close();
   });
 }
 
 void AttentionTiles::weigh_by_lse() {
   code_.line("// Scores become weights.");
   const std::string lse = p_.by_keys() ? fmt::format("other_lse[{}]", other_at()) : "own_lse[r]";
-  each_score(fmt::format("scores[r][j] = {};", call("exp", "scores[r][j] - " + lse)));
+  each_score(fmt::format("scores[r][j] = {};", power("scores[r][j] - " + lse)));
 }
 
 void AttentionTiles::score_gradients() {
@@ -202,21 +280,26 @@ void AttentionTiles::score_gradients() {
   each_score(fmt::format("scores[r][j] *= {} * (products[r][j] - {});", scale(), delta));
 }
 
-/// sums += weights by the block's rows. For softmax also adds the weights; without a result, only these.
+/// x[c]: the item's features of a row in local memory.
+void AttentionTiles::read_features(const std::string& matrix, const std::string& row, int64_t features) {
+  const int64_t vector = point_.vector(features);
+  code_.line(fmt::format("{} x[{}];", number(), each(features)));
+  code_.open(fmt::format("UNROLL for (int c = 0; c < {}; ++c)", point_.vectors(features)));
+  unroll("f", vector,
+         fmt::format("x[{} + f] = {}[({}) * {} + {} + f];", times("c", vector), matrix, row,
+                     attention_pitch(features), feature(features)));
+  code_.close();
+}
+
+/// sums += weights by the block's rows.
 void AttentionTiles::sum(const char* sums, const Matrix& other, int64_t features) {
-  code_.open(fmt::format("for (int j = 0; j < {}; ++j)", point_.block));
-  code_.line(fmt::format("{} weight[{}];", number(), own_each()));
-  each_row([&] {
-    code_.line(fmt::format("weight[r] = {};", weight_at(own_at(), "j")));
-    if (softmax()) code_.line("total[r] += weight[r];");
-  });
-  if (!only_lse()) {
-    code_.open(fmt::format("UNROLL for (int c = 0; c < {}; ++c)", each(features)));
-    code_.line(fmt::format("const {} x = other_{}[{} * {} + j];", number(), other.name, feature(features),
-                           block_pitch()));
-    unroll("r", own_each(), fmt::format("{}[r][c] += weight[r] * x;", sums));
-    code_.close();
-  }
+  code_.open(fmt::format("for (int j = 0; j < {}; j += 4)", point_.block));
+  code_.line(fmt::format("{} weight[{}][4];", number(), own_each()));
+  each_row([&] { unroll("e", 4, fmt::format("weight[r][e] = {};", weight_at(own_at(), "j + e"))); });
+  code_.open("UNROLL for (int e = 0; e < 4; ++e)");
+  read_features("other_" + other.name, "j + e", features);
+  each_row([&] { unroll("c", each(features), fmt::format("{}[r][c] += weight[r][e] * x[c];", sums)); });
+  code_.close();
   code_.close();
 }
 
@@ -235,31 +318,47 @@ void AttentionTiles::compute() {
     code_.line("BARRIER();  // the weights are written anew below");
   }
   if (p_.has_second()) score_gradients();
+  if (only_lse()) return;
   put_weights();
   if (of_all()) load_added();
   const Matrix& summed = sums_first() ? other_1() : other_2();
-  if (!only_lse()) code_.line(fmt::format("// sums += weights {}", summed.name));
+  code_.line(fmt::format("// sums += weights {}", summed.name));
   sum("sums", summed, features());
   if (of_all()) sum_queries();
 }
 
+/// The items of a row have each added their own weights.
+void AttentionTiles::sum_totals() {
+  code_.line("BARRIER();");
+  each_row([&] { code_.line(largest_at("item_x") + " = total[r];"); });
+  code_.line("BARRIER();");
+  each_row([&] {
+    code_.line("total[r] = 0;");
+    unroll("i", point_.side, fmt::format("total[r] += {};", largest_at("i")));
+  });
+}
+
 void AttentionTiles::store(const Matrix& out, const char* sums, int64_t features) {
+  const int64_t vector = point_.vector(features);
   code_.line(fmt::format("const i64 {}_at = {} + row * (i64){};", out.name, out.start, out.row));
   code_.open(fmt::format("UNROLL for (int c = 0; c < {}; ++c)", each(features)));
-  code_.line(fmt::format(
-      "if (item_x + c * {0} < {1}) STORE({2}, {3}, {3}_at + item_x + c * {0}, {4}[r][c]{5});", point_.side,
-      features, language_name(p_.dtype), out.name, sums, softmax() ? " / total[r]" : ""));
+  code_.line(fmt::format("const int feature = {} + {};",
+                         times(fmt::format("(item_x + {} * {})", divided("c", vector), point_.side), vector),
+                         vector == 1 ? "0" : fmt::format("c % {}", vector)));
+  code_.line(fmt::format("if (feature < {0}) STORE({1}, {2}, {2}_at + feature, {3}[r][c]{4});", features,
+                         language_name(p_.dtype), out.name, sums, softmax() ? " / total[r]" : ""));
   code_.close();
 }
 
 void AttentionTiles::store_results() {
+  if (softmax()) sum_totals();
   each_row([&] {
     code_.line(fmt::format("const int row = first + {};", own_at()));
     code_.open(fmt::format("if (row < {})", p_.own()));
     if (!only_lse()) store(p_.out, "sums", features());
     if (only_lse() || p_.with_lse) {
       code_.open("if (item_x == 0)");
-      store_lse("row", fmt::format("largest[{}]", own_at()), "total[r]");
+      store_lse("row", "largest[r] / " + real(of_exponent()), "total[r]");
       code_.close();
     }
     if (of_keys_and_values()) store(p_.out_2, "sums_2", p_.e);

@@ -14,15 +14,14 @@ namespace athanor::gpu {
 /// An item's number of its part's copy: for each block of queries it has some rows of some features. They lie
 /// so that neighbouring items have neighbouring numbers.
 std::string AttentionTiles::copy(const std::string& j, const std::string& c, const std::string& item) const {
-  const int64_t items = point_.side * point_.side;
   const std::string block = fmt::format("(batch * {} + part) * {} + begin / {}", parts_,
                                         ceil_div(p_.queries, point_.block), point_.block);
-  return fmt::format("copies[(({}) * {} + {}) * {} + {} * {} + {}]", block, block_each(), j,
-                     each(p_.d) * items, c, items, item);
+  return fmt::format("copies[(({}) * {} + {}) * {} + ({}) * {} + {}]", block, point_.query_each(), j,
+                     each(p_.d) * point_.items, c, point_.items, item);
 }
 
 void AttentionTiles::each_query_feature(const std::string& statement) {
-  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", block_each()));
+  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", point_.query_each()));
   unroll("c", each(p_.d), statement);
   code_.close();
 }
@@ -31,7 +30,7 @@ void AttentionTiles::each_query_feature(const std::string& statement) {
 /// elements of it. It arrives while the item sums its keys' gradients.
 void AttentionTiles::load_added() {
   code_.line("// What the part's former chunks added to the gradient of the block's queries.");
-  code_.line(fmt::format("{} added[{}][{}];", number(), block_each(), each(p_.d)));
+  code_.line(fmt::format("{} added[{}][{}];", number(), point_.query_each(), each(p_.d)));
   each_query_feature("added[j][c] = 0;");
   code_.open("if (chunk != part)");
   each_query_feature(fmt::format("added[j][c] = {};", copy("j", "c", "item")));
@@ -41,14 +40,11 @@ void AttentionTiles::load_added() {
 void AttentionTiles::sum_queries() {
   code_.line(fmt::format("// added += weights^T {}", own_1().name));
   code_.open(fmt::format("for (int i = 0; i < {}; ++i)", point_.rows));
-  code_.line(fmt::format("{} weight[{}];", number(), block_each()));
-  unroll("j", block_each(),
-         fmt::format("weight[j] = weights[i * {} + {} + j];", block_pitch(), times("item_y", block_each())));
-  code_.open(fmt::format("UNROLL for (int c = 0; c < {}; ++c)", each(p_.d)));
-  code_.line(
-      fmt::format("const {} x = own_{}[{} * {} + i];", number(), own_1().name, feature(p_.d), own_pitch()));
-  unroll("j", block_each(), "added[j][c] += weight[j] * x;");
-  code_.close();
+  code_.line(fmt::format("{} weight[{}];", number(), point_.query_each()));
+  unroll("j", point_.query_each(),
+         fmt::format("weight[j] = {};", weight_at("i", times("item_y", point_.query_each()) + " + j")));
+  read_features("own_" + own_1().name, "i", p_.d);
+  each_query_feature("added[j][c] += weight[j] * x[c];");
   code_.close();
   each_query_feature(fmt::format("{} = added[j][c];", copy("j", "c", "item")));
 }
@@ -67,14 +63,16 @@ GpuLaunch AttentionTiles::sum_launch() {
   code_.line(fmt::format("const int row = (int)(element / {0} % {1}), feature = (int)(element % {0});", p_.d,
                          p_.queries));
   code_.line(fmt::format("const int begin = row / {0} * {0};", point_.block));
-  code_.line(fmt::format("const int item = row % {} / {} * {} + feature % {};", point_.block, block_each(),
-                         point_.side, point_.side));
+  const int64_t vector = point_.vector(p_.d);
+  code_.line(fmt::format("const int item = row % {} / {} * {} + {} % {};", point_.block, point_.query_each(),
+                         point_.side, divided("feature", vector), point_.side));
   code_.line(fmt::format("{} sum = 0;", number()));
   code_.open(fmt::format("UNROLL for (int part = 0; part < {}; ++part)", parts_));
   code_.line("// No query of the block sees a key of the others; they have written nothing here.");
   code_.line(fmt::format(
       "if (begin >= {}) sum += {};", first_block(times("part", point_.rows)),
-      copy(fmt::format("row % {}", block_each()), fmt::format("feature / {}", point_.side), "item")));
+      copy(fmt::format("row % {}", point_.query_each()),
+           fmt::format("feature / {0} * {1} + feature % {1}", vector * point_.side, vector), "item")));
   code_.close();
   code_.line(fmt::format("STORE({}, {}, {} + row * (i64){} + feature, sum);", language_name(p_.dtype),
                          p_.out.name, p_.out.start, p_.out.row));
