@@ -217,8 +217,10 @@ void add_running(OptionTable& table, ConfigOptions& options) {
             fmt::format("threads that make batches (default {})", config.workers));
   table
       .run("--tune", config.tune, "NAME",
-           "when kernels are timed: off (never), quick (between steps, for at most a tenth of the time and "
-           "30 s), full (all before the first step) (default quick)")
+           "when kernels are timed: off (never), quick (the CPU's for at most 3 s before the first step, "
+           "others "
+           "between steps, for at most a tenth of the time and 30 s), full (all before the first step) "
+           "(default quick)")
       .of(tuning_names());
   table.run("--choices", config.choices, "RUN",
             "repeat the kernels of another run, step by step, for the same numbers");

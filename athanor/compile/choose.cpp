@@ -130,7 +130,11 @@ class KernelChooser {
     const Choosing how = choosing(step.device);
     const auto start = Clock::now();
     Choice choice = said_of(step, [&] { return choose(step.device, *step.request, candidates, how); });
-    if (how == Choosing::timed) timing_seconds_ += seconds_since(start);
+    if (how == Choosing::timed) {
+      const double seconds = seconds_since(start);
+      timing_seconds_ += seconds;
+      if (choice.timed) plan_.timing_seconds += seconds, ++plan_.problems_timed;
+    }
     decisions_.push_back({{s}, std::move(candidates), std::move(choice), exact_instead});
   }
 

@@ -114,6 +114,8 @@ struct Plan {
   std::vector<PlanArena> arenas;     // one for each device that needs one
   Recomputation recomputed;
   double compile_seconds = 0;
+  double timing_seconds = 0;   // of them, spent timing candidates
+  int64_t problems_timed = 0;  // whose candidates were timed
   /// Vendors' libraries that were asked for kernels: "cuBLASLt 13.1.0", "no cuDNN: it is not installed".
   std::vector<std::string> libraries = {};
 

@@ -112,8 +112,11 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
   if (measured->disturbed)
     why += measured->busy ? ", provisional (the machine was busy)" : ", provisional (samples differ)";
   if (measured->untried > 0) why += fmt::format("; near the roofline, {} not tried", measured->untried);
-  return {place_of(candidates, measured->winner), std::move(why), std::move(measured->times),
-          std::move(measured->dropped)};
+  return {.index = place_of(candidates, measured->winner),
+          .why = std::move(why),
+          .measured = std::move(measured->times),
+          .dropped = std::move(measured->dropped),
+          .timed = true};
 }
 
 // Two contests at once would disturb each other.

@@ -20,10 +20,11 @@ enum class Choosing : uint8_t {
 };
 
 struct Choice {
-  size_t index = 0;  // into the candidates
-  std::string why;   // "fastest of 3 by timing", "as for ...", "only candidate", "remembered as ..."
-  std::vector<std::pair<std::string, double>> measured;  // names and seconds; {} when nothing was timed
+  size_t index = 0;      // into the candidates
+  std::string why = {};  // "fastest of 3 by timing", "as for ...", "only candidate", "remembered as ..."
+  std::vector<std::pair<std::string, double>> measured = {};  // names and seconds; {} when nothing was timed
   std::vector<LeftOut> dropped = {};  // candidates that cannot run or are wrong, and others without a time
+  bool timed = false;                 // by this call
   bool unchecked = false;  // a guess: its results have not been checked on this device (see guess.h)
 };
 

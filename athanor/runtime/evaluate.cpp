@@ -133,6 +133,8 @@ CachedPlan find_plan(const Collected& collected, Clock::time_point start) {
       std::make_shared<PlanHistory>()};
   ++s.stats.plans_compiled;
   s.stats.compile_seconds += made.plan->compile_seconds;
+  s.stats.timing_seconds += made.plan->timing_seconds;
+  s.stats.problems_timed += made.plan->problems_timed;
   release_kept_memory(Device{});  // compiling and timing took memory that steps do not need
   for (const Device device : made.plan->devices) backend_of(device).unload_unused_kernels(device.index);
   if (s.plans.size() >= max_cached_plans) {

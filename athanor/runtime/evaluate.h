@@ -20,6 +20,8 @@ struct EvaluationStats {
   // for collecting the graph and looking the plan up, in evaluations that reused a plan
   double rebuild_seconds = 0;
   double compile_seconds = 0, run_seconds = 0;
+  double timing_seconds = 0;   // of the time for compiling, spent timing candidates
+  int64_t problems_timed = 0;  // whose candidates were timed
 };
 const EvaluationStats& evaluation_stats();
 void reset_evaluation_stats();

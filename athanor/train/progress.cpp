@@ -154,8 +154,13 @@ void Progress::started(const RunFacts& facts) {
 
 void Progress::compiled(const StepFacts& facts) {
   if (steps_ > 0) return;  // a plan that differs only in the order of its inputs: nothing new
-  remark(fmt::format("Compiled the step in {}: {} kernels, {} of memory ('athanor explain' shows them)",
-                     format_duration(facts.compile_seconds), facts.kernels,
+  const std::string timing =
+      facts.problems_timed == 0
+          ? ""
+          : fmt::format(", {} of it timing kernels for {} problem{}", format_duration(facts.timing_seconds),
+                        grouped(facts.problems_timed), facts.problems_timed == 1 ? "" : "s");
+  remark(fmt::format("Compiled the step in {}{}: {} kernels, {} of memory ('athanor explain' shows them)",
+                     format_duration(facts.compile_seconds), timing, facts.kernels,
                      format_bytes(static_cast<uint64_t>(facts.planned_memory_bytes))));
 }
 
@@ -238,6 +243,28 @@ void Progress::sampled(int64_t /*step*/, const std::string& text) {
 }
 
 // Why the time is not the steps times the median.
+namespace {
+
+/// When kernels were timed, and for how many problems; "" if none was.
+std::string tuning_of(const Summary& summary) {
+  const auto problems = [](int64_t count) {
+    return fmt::format("{} problem{}", grouped(count), count == 1 ? "" : "s");
+  };
+  std::string text;
+  if (summary.tuned_first > 0)
+    text = fmt::format("{} timed before the first step, in {}", problems(summary.tuned_first),
+                       format_duration(summary.first_tuning_seconds));
+  const int64_t between = summary.tuned + summary.left_to_be_tuned;
+  if (between == 0) return text;
+  if (!text.empty()) text += "; ";
+  text += fmt::format("{} of {} timed between steps, in {}", summary.tuned, problems(between),
+                      format_duration(summary.tuning_seconds));
+  if (summary.left_to_be_tuned > 0) text += "; the next run goes on ('athanor tune' times all)";
+  return text;
+}
+
+}  // namespace
+
 std::string Progress::where_time_went(const Summary& summary) const {
   if (facts_.steps_before > 0) return ", over all parts of the run";
   if (summary.steps == 1 || summary.first_steps_seconds < 0.01 * summary.train_seconds) return {};
@@ -282,11 +309,7 @@ void Progress::ended(const Summary& summary) {
   if (summary.loader_wait_share >= most_loader_wait && summary.loader_wait_seconds >= least_loader_wait)
     row("loader ", fmt::format("{:.0f} % of the time was spent waiting for batches: {}",
                                100 * summary.loader_wait_share, loader_advice(summary.config)));
-  if (summary.tuned + summary.left_to_be_tuned > 0)
-    row("tuning ",
-        fmt::format("{} of {} problems were timed between steps, in {}{}", summary.tuned,
-                    summary.tuned + summary.left_to_be_tuned, format_duration(summary.tuning_seconds),
-                    summary.left_to_be_tuned > 0 ? "; the next run goes on ('athanor tune' times all)" : ""));
+  if (const std::string tuning = tuning_of(summary); !tuning.empty()) row("tuning ", tuning);
   row("memory ",
       fmt::format("{} at most; {} of {} kernels off the device", format_bytes(summary.peak_memory_bytes),
                   summary.kernels_off_device, summary.kernels_total));

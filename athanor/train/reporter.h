@@ -40,6 +40,8 @@ struct RunFacts {
 /// Known after the first step.
 struct StepFacts {
   double compile_seconds = 0;  // choosing and making kernels
+  double timing_seconds = 0;   // of them, timing candidates
+  int64_t problems_timed = 0;  // whose candidates were timed
   int64_t kernels = 0, planned_memory_bytes = 0;
 };
 

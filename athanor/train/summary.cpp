@@ -28,6 +28,8 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"first_steps_seconds", summary.first_steps_seconds},
                               {"loader_wait_seconds", summary.loader_wait_seconds},
                               {"loader_wait_share", summary.loader_wait_share},
+                              {"first_tuning_seconds", summary.first_tuning_seconds},
+                              {"tuned_first", summary.tuned_first},
                               {"tuning_seconds", summary.tuning_seconds},
                               {"tuned", summary.tuned},
                               {"left_to_be_tuned", summary.left_to_be_tuned},

@@ -44,8 +44,10 @@ struct Summary {
   std::vector<std::string> broken = {};  // examples that could not be read, with the reasons
   double first_steps_seconds = 0;        // spent on steps that compiled a plan, by this process
 
-  double tuning_seconds = 0;                // spent timing kernels between steps, by this process
-  int64_t tuned = 0, left_to_be_tuned = 0;  // problems that were timed between steps, and those left
+  // Spent timing kernels before the plans first ran, and between steps, by this process; and the problems
+  // that were timed, and those left.
+  double first_tuning_seconds = 0, tuning_seconds = 0;
+  int64_t tuned_first = 0, tuned = 0, left_to_be_tuned = 0;
 
   uint64_t peak_memory_bytes = 0;                     // held on the device at once, as counted
   int64_t planned_memory_bytes = 0;                   // of a training step and its batches

@@ -221,6 +221,8 @@ void TrainingRun::step() {
   in_flight_.push_back(std::move(made));
   if (in_flight_.back().compiled)
     reporter_.compiled({.compile_seconds = after.compile_seconds - before.compile_seconds,
+                        .timing_seconds = after.timing_seconds - before.timing_seconds,
+                        .problems_timed = after.problems_timed - before.problems_timed,
                         .kernels = static_cast<int64_t>(plan_->steps.size()),
                         .planned_memory_bytes = planned_memory(*plan_, config_.batch_size)});
   // While the device computes, the next batch is uploaded.

@@ -181,6 +181,23 @@ TEST_F(FirstUse, DumpsHaveThreeKernelsOfAttentionForEachLayer) {
   EXPECT_EQ(count, 3 * layers);
 }
 
+TEST_F(FirstUse, SaysHowLongTheCpusKernelsWereTimed) {
+  show_whole_lines();
+  const auto train = [&](const std::string& out) {
+    const Outcome outcome = run({"train", "--model", "mlp", "--data", "digits", "--device", "cpu",
+                                 "--threads", "1", "--batch-size", "16", "--max-steps", "3", "--out", out});
+    return std::pair(outcome.out, json::parse(read_text_file(folder_ / "work" / out / "summary.json")));
+  };
+  const auto [first_shown, first] = train("first");
+  const int64_t timed = first["tuned_first"];
+  ASSERT_GT(timed, 0);
+  EXPECT_THAT(first_shown, HasSubstr(fmt::format("{} problem", timed)));
+  EXPECT_THAT(first_shown, HasSubstr("timed before the first step, in"));
+  EXPECT_GT(first["first_tuning_seconds"], 0);
+  EXPECT_LE(first["first_tuning_seconds"], first["compile_seconds"]);
+  EXPECT_LE(train("again").second["tuned_first"], timed) << "what is certain is remembered";
+}
+
 TEST_F(FirstUse, RunsGoOnFromAnyFolder) {
   ASSERT_EQ(run(training({"--max-steps", "3"})).exit_code, 0);
   const json config = json::parse(read_text_file(folder_ / "work/run/config.json"));

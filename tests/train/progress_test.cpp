@@ -86,6 +86,14 @@ TEST(Progress, ShowsHowFarTestingIs) {
   EXPECT_THAT(out.str(), AllOf(HasSubstr("testing"), HasSubstr("20 images")));
 }
 
+TEST(Progress, SaysWhatTimingBeforeTheFirstStepTook) {
+  std::ostringstream out;
+  Progress progress(out, {.interactive = false});
+  progress.started(facts());
+  progress.compiled({.compile_seconds = 2.5, .timing_seconds = 2, .problems_timed = 12, .kernels = 30});
+  EXPECT_THAT(out.str(), HasSubstr("in 2.5 s, 2.0 s of it timing kernels for 12 problems: 30"));
+}
+
 TEST(Progress, ShowsHowFarTuningIs) {
   std::ostringstream out;
   Progress progress(out, {.interactive = true});
