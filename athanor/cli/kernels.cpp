@@ -167,6 +167,8 @@ int dump(const DumpOptions& options) {
     throw Error(ErrorCode::io, "cannot make the folder: " + failed.message(), options.out,
                 "Choose another with --out");
   OlderDump older = older_dump(folder);
+  write_file_atomically(folder / language_header_name, language_header(target.target));
+  std::erase(older.others, language_header_name);
   Takes takes;
   auto list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < plan->steps.size(); ++i) {
@@ -180,7 +182,7 @@ int dump(const DumpOptions& options) {
     for (size_t k = 0; k < generated->launches.size(); ++k) {
       const GpuLaunch& launch = generated->launches[k];
       const std::string file = fmt::format("{:03}_{}_{}.{}", i, k, launch.name, target.suffix);
-      write_file_atomically((folder / file).string(), render(launch, target.target));
+      write_file_atomically((folder / file).string(), render_for_reading(launch));
       std::erase(older.ours, file);
       std::erase(older.others, file);
       auto arguments = nlohmann::ordered_json::array();
@@ -216,11 +218,14 @@ int dump(const DumpOptions& options) {
   }
   write_file_atomically((folder / list_name).string(), list.dump(2) + "\n");
   for (const std::string& file : older.ours) std::filesystem::remove(folder / file, failed);
-  std::cout << fmt::format("{} kernels of {} for {} are in {}; launches.json says how each is launched.\n",
-                           list.size(), options.step.config.model,
-                           options.architecture.empty() ? std::string(target.name) : options.architecture,
-                           options.out)
-            << about_matrix_units(options, target);
+  std::cout
+      << fmt::format(
+             "{} kernels of {} for {} are in {}; launches.json says how each is launched, and {} has the "
+             "words that they use.\n",
+             list.size(), options.step.config.model,
+             options.architecture.empty() ? std::string(target.name) : options.architecture, options.out,
+             language_header_name)
+      << about_matrix_units(options, target);
   if (takes.told > 0) std::cout << takes.text(plan->steps.front().device);
   if (!older.ours.empty())
     std::cout << fmt::format("Removed {} of an older dump.\n", files(older.ours.size()));

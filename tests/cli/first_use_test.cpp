@@ -15,6 +15,7 @@ namespace athanor {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Outcome;
@@ -130,7 +131,12 @@ TEST_F(FirstUse, DumpsReplaceWhatDumpsWroteAndNothingElse) {
   ASSERT_EQ(second.exit_code, 0) << second.err;
   const json list = json::parse(read_text_file(folder_ / "work/kernels/launches.json"));
   std::set<std::string> files{"000_0_mine.cl"};
-  for (const json& one : list) files.insert(one["file"]);
+  for (const json& one : list) {
+    files.insert(one["file"]);
+    const std::string kernel = read_text_file(folder_ / "work/kernels" / one["file"].get<std::string>());
+    EXPECT_THAT(kernel, AllOf(HasSubstr("#include \"kernel_language.h\"\n"), Not(HasSubstr("#if"))));
+  }
+  EXPECT_THAT(read_text_file(folder_ / "work/kernels/kernel_language.h"), HasSubstr("#define KERNEL"));
   EXPECT_EQ(sources(), files.size()) << "of " << of_cnn;
   EXPECT_EQ(read_text_file(folder_ / "work/kernels/notes.txt"), "mine");
   EXPECT_THAT(second.out, HasSubstr("of an older dump"));

@@ -31,9 +31,16 @@ def figures(assembly):
             "private": number("private_segment_fixed_size")}
 
 
+def text_of(source):
+    """A kernel's text. `athanor kernels dump` writes the language's header to a file of its own."""
+    text, name = source.read_bytes(), "kernel_language.h"
+    include = f'#include "{name}"\n'.encode()
+    return text.replace(include, (source.parent / name).read_bytes(), 1) if include in text else text
+
+
 def kept(compiler, chip, source):
     """The result of compiler.compile(), from build/gpu-kernels if the same compiler has compiled the same source for the chip."""
-    digest = hashlib.sha256(f"{compiler.version()} {compiler.options} {chip}\n".encode() + source.read_bytes()).hexdigest()
+    digest = hashlib.sha256(f"{compiler.version()} {compiler.options} {chip}\n".encode() + text_of(source)).hexdigest()
     path = KEPT / digest[:2] / digest
     try:
         return json.loads(path.read_text())
@@ -140,7 +147,7 @@ class Rtc:
 
     def build(self, chip, source, take):
         program = ctypes.c_void_p()
-        text = source.read_bytes() if source else self.empty
+        text = text_of(source) if source else self.empty
         if self.call("CreateProgram", ctypes.byref(program), text, b"kernel.cu", 0, None, None) != 0:
             return "cannot make a program"
         options = [option.format(chip).encode() for option in self.options]

@@ -20,11 +20,6 @@ std::string extents_of(const GpuLaunch& launch) {
   return text;
 }
 
-std::string header_of(GpuTarget target) {
-  std::string text(text_of(fmt::format("language/{}.kernel", to_string(target))));
-  return text += text_of("language/common.kernel");
-}
-
 // What a launch's source declares for the whole file. Templates begin these lines in the first column.
 struct Declared {
   std::set<std::string> names;   // functions, types, tables
@@ -60,8 +55,17 @@ const GpuTargetName& name_of(GpuTarget target) {
 
 std::string_view to_string(GpuTarget target) { return name_of(target).name; }
 
+std::string language_header(GpuTarget target) {
+  std::string text(text_of(fmt::format("language/{}.kernel", to_string(target))));
+  return text += text_of("language/common.kernel");
+}
+
+std::string render_for_reading(const GpuLaunch& launch) {
+  return fmt::format("{}#include \"{}\"\n\n{}", extents_of(launch), language_header_name, launch.source);
+}
+
 std::string render(const GpuLaunch& launch, GpuTarget target) {
-  return extents_of(launch) + header_of(target) + launch.source;
+  return extents_of(launch) + language_header(target) + launch.source;
 }
 
 std::string name_together(const GpuLaunch& launch, size_t number) {
@@ -69,7 +73,7 @@ std::string name_together(const GpuLaunch& launch, size_t number) {
 }
 
 std::string render_together(std::span<const GpuLaunch* const> launches, GpuTarget target) {
-  std::string source = header_of(target);
+  std::string source = language_header(target);
   for (size_t i = 0; i < launches.size(); ++i) {
     const std::string own = extents_of(*launches[i]) + launches[i]->source;
     const Declared declared = declared_in(own);
