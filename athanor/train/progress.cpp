@@ -1,6 +1,7 @@
 #include "athanor/train/progress.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -162,6 +163,7 @@ void Progress::compiled(const StepFacts& facts) {
   remark(fmt::format("Compiled the step in {}{}: {} kernels, {} of memory ('athanor explain' shows them)",
                      format_duration(facts.compile_seconds), timing, facts.kernels,
                      format_bytes(static_cast<uint64_t>(facts.planned_memory_bytes))));
+  if (!facts.libraries.empty()) remark(fmt::format("Libraries: {}", fmt::join(facts.libraries, "; ")));
 }
 
 void Progress::tuned(const TuningFacts& facts) {

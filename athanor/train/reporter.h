@@ -43,6 +43,7 @@ struct StepFacts {
   double timing_seconds = 0;   // of them, timing candidates
   int64_t problems_timed = 0;  // whose candidates were timed
   int64_t kernels = 0, planned_memory_bytes = 0;
+  std::vector<std::string> libraries = {};  // Plan::libraries
 };
 
 /// Tuning during a run.

@@ -224,7 +224,8 @@ void TrainingRun::step() {
                         .timing_seconds = after.timing_seconds - before.timing_seconds,
                         .problems_timed = after.problems_timed - before.problems_timed,
                         .kernels = static_cast<int64_t>(plan_->steps.size()),
-                        .planned_memory_bytes = planned_memory(*plan_, config_.batch_size)});
+                        .planned_memory_bytes = planned_memory(*plan_, config_.batch_size),
+                        .libraries = plan_->libraries});
   // While the device computes, the next batch is uploaded.
   if (device_.device != Device{} && !at_end() && !batches_->epoch_is_over()) batches_->take_ahead();
   settle(most_in_flight);

@@ -94,6 +94,14 @@ TEST(Progress, SaysWhatTimingBeforeTheFirstStepTook) {
   EXPECT_THAT(out.str(), HasSubstr("in 2.5 s, 2.0 s of it timing kernels for 12 problems: 30"));
 }
 
+TEST(Progress, NamesLibrariesThatAreMissing) {
+  std::ostringstream out;
+  Progress progress(out, {.interactive = false});
+  progress.started(facts());
+  progress.compiled({.libraries = {"cuBLASLt 13.1.0", "no cuDNN: it is not installed"}});
+  EXPECT_THAT(out.str(), HasSubstr("Libraries: cuBLASLt 13.1.0; no cuDNN: it is not installed\n"));
+}
+
 TEST(Progress, ShowsHowFarTuningIs) {
   std::ostringstream out;
   Progress progress(out, {.interactive = true});
