@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
-from gpu_cost import amd, banks, costs, goals, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk  # noqa: E402
+from gpu_cost import amd, banks, costs, goals, kernels, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk  # noqa: E402
 from gpu_cost.instruction import Program  # noqa: E402
 
 
@@ -405,6 +405,22 @@ class Maxwell(unittest.TestCase):
         self.assertEqual((cost[1]["issue"], cost[2].get("issue")), (1, 0))
         self.assertEqual((cost[0]["fma"], cost[3]["fma"]), (1, 2))  # a move, a shift
         self.assertEqual(costs.cost_of(rates.chip("sm_70"), program_of("sm_70", 32, 256), program.instructions[3]).issue["alu"], 2)
+
+
+class Boxes(unittest.TestCase):
+    TEXT = "  ARRIVAL_EXPECT(arrivals + write, 49152);\n  COPY_BOX(a, to, 0);\n  COPY_BOX(b, to, 0);\n}\nARRIVAL_EXPECT(x, 7);\n"
+
+    def test_a_copy_moves_its_share_of_what_its_arrival_expects(self):
+        self.assertEqual(kernels.bytes_of_a_box(self.TEXT), 24576)
+        self.assertEqual(kernels.bytes_of_a_box("COPY_BOX(a, to, 0);"), 0)
+
+    def test_each_wave_of_the_group_takes_a_part(self):
+        chip = rates.chip("sm_90a")
+        program = program_of("sm_90a", 32, 128)
+        program.box_bytes = 24576
+        copy = sass.read(listing(("UTMALDG.4D [UR8], [UR4], desc[UR6]", 1))).instructions[0]
+        cost = costs.cost_of(chip, program, copy)
+        self.assertAlmostEqual(cost.queued["L2"], 24576 / 4 / chip.l2_bytes_cycle * chip.simds)
 
 
 class Rates(unittest.TestCase):

@@ -58,6 +58,7 @@ def memory_cost(chip, program, instruction, addresses, together, fresh):
     share, queued, extra, moved = chip.simds, {}, 0, 0
     if kind == "shuffle":  # uses local memory's lanes, not its banks
         queued["local"] = max(program.wave * 4 / chip.local_bytes_cycle, 1) * share
+    box = program.box_bytes / max(program.items // program.wave, 1) if kind == "copy" and not instruction.bytes else 0
     if kind in ("local_read", "local_write", "copy"):
         lanes = addresses.local if addresses else None
         if lanes:
@@ -65,13 +66,15 @@ def memory_cost(chip, program, instruction, addresses, together, fresh):
             factor = instruction_parts(instruction)
             cycles, extra = cycles * factor, (cycles - least) * factor
         else:
-            cycles = max(program.wave * instruction.bytes / chip.local_bytes_cycle, 1)
+            cycles = max((box or program.wave * instruction.bytes) / chip.local_bytes_cycle, 1)
         queued["local"] = cycles * share
         extra *= share
     if kind in ("global_read", "global_write", "copy", "scratch"):
         lanes = addresses.globals if addresses else None
         sector = sector_of(chip)
-        moved = banks.global_bytes(lanes, instruction.bytes, sector) if lanes else program.wave * instruction.bytes
+        # One lane copies a box for the whole group.
+        moved, fresh = (box, 1) if box else (banks.global_bytes(lanes, instruction.bytes, sector) if lanes else
+                                             program.wave * instruction.bytes, fresh)
         queued["L1"] = max(moved / chip.l1_bytes_cycle, program.wave / (16 if amd else 32)) * share
         if kind != "scratch":
             queued["L2"] = fresh * moved / chip.l2_bytes_cycle * share

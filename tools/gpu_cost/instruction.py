@@ -49,6 +49,7 @@ class Program:
     scratch: int = 0              # bytes of a lane
     local: int = 0                # bytes of a group
     items: int = 0                # of a group; 0: not known
+    box_bytes: float = 0          # that a copy of a box moves, of which each wave takes a part
     constants: dict = dataclasses.field(default_factory=dict)  # NVIDIA: banks that the compiler filled -> bytes
 
     @functools.cached_property

@@ -7,6 +7,13 @@ from .compilers import Clang, disassembled, nvrtc
 from .predict import predict
 
 
+def bytes_of_a_box(text):
+    """The mean bytes of the copies of boxes (TMA) that belong to an arrival; 0 if there are none."""
+    found = re.search(r"ARRIVAL_EXPECT\([^;]*, (\d+)\);((?:(?!ARRIVAL_EXPECT)[^}])*)", text)
+    boxes = found[2].count("COPY_BOX(") if found else 0
+    return int(found[1]) / boxes if boxes else 0
+
+
 class Source:
     """A kernel's file: .hip or .cu as `athanor kernels dump` writes them; .s (clang) or .cubin, with :KERNEL if it has several."""
 
@@ -16,6 +23,7 @@ class Source:
         self.path = pathlib.Path(path + ".cubin" if colon else path)
         self.title = title or self.kernel or self.path.stem
         text = self.path.read_text() if self.path.suffix in (".hip", ".cu") else ""
+        self.box_bytes = bytes_of_a_box(text)
         found = [re.search(rf"#define GROUP_EXTENT_{n} \(?(\d+)", text) for n in range(3)]
         self.extents = tuple(int(one[1]) for one in found) if all(found) else (items, 1, 1) if items else None
         named = re.search(r"#define DTYPE (\w+)", text)
@@ -39,4 +47,5 @@ class Source:
             if program.local and rates.number_of(chip) >= 90:
                 program.local -= figures.local_reserved  # the cubin includes this
         program.local = max(program.local, self.local_bytes)
+        program.box_bytes = self.box_bytes
         return predict(figures, program, text, self.extents, self.dtype)
