@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
 from gpu_cost import amd, banks, costs, goals, kernels, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk  # noqa: E402
-from gpu_cost.instruction import Program  # noqa: E402
+from gpu_cost.instruction import Instruction, Program, is_integer_arithmetic  # noqa: E402
 
 
 MASK = walk.MASK
@@ -405,6 +405,15 @@ class Maxwell(unittest.TestCase):
         self.assertEqual((cost[1]["issue"], cost[2].get("issue")), (1, 0))
         self.assertEqual((cost[0]["fma"], cost[3]["fma"]), (1, 2))  # a move, a shift
         self.assertEqual(costs.cost_of(rates.chip("sm_70"), program_of("sm_70", 32, 256), program.instructions[3]).issue["alu"], 2)
+
+
+class Integers(unittest.TestCase):
+    def test_addresses_and_counters_are_told_from_moves_and_conversions(self):
+        def counted(names, kind="vector"):
+            return [is_integer_arithmetic(Instruction(name, [], kind)) for name in names.split()]
+        self.assertTrue(all(counted("v_add_nc_u32_e32 v_lshl_add_u32 v_add_co_ci_u32_e64 s_lshl_b64 IADD3.X LEA.HI UIADD3 ISETP.GE.AND VIADD XMAD.PSL")))
+        self.assertFalse(any(counted("v_mov_b32_e32 v_perm_b32 v_cvt_f32_f16_e32 v_max_f32_e32 v_pk_mul_f16 IMAD.MOV.U32 PRMT FADD F2FP.BF16")))
+        self.assertFalse(any(counted("v_add_u32_e32", "local_read")))
 
 
 class Boxes(unittest.TestCase):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Plans of f16 and bf16 multiply by matrix units: looks for their instructions in the machine code (NVIDIA: PTX) of the products and
-attentions of GPT-2 nano's training step, which must have them, and not in those of the f32 plan. No chip is needed; build/release
-must be built. Exits with 77 if no compiler is here.
+"""Plans of f16 and bf16 multiply by matrix units: looks for their instructions in the machine code (NVIDIA: PTX) of the products,
+attentions and convolutions of the training steps of GPT-2 nano and ResNet-18, which must have them, and not in those of the f32
+plan. No chip is needed; build/release must be built. Exits with 77 if no compiler is here.
 
     tests/gpu_cost/matrix_units_test.py [--all] [CHIP ...]
 
-Without --all, each chip has one of f16 and bf16.
+Without --all, each chip has one of f16 and bf16, and ResNet-18 no f32.
 """
 import concurrent.futures
 import json
@@ -32,10 +32,13 @@ UNITS = {"gfx1100": r"\bv_wmma_f32_16x16x16_{}\b", "gfx942": r"\bv_mfma_f32_\d+x
          "sm_86": r"\bmma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.{0}\.{0}\.f32\b"}
 
 
-def sources(chip, precision, folder):
+MODELS = {"gpt2-nano": [], "resnet18": ["--input", "3,32,32", "--batch-size", "64"]}
+
+
+def sources(chip, model, precision, folder):
     """The contractions in the plan, each once: {their kernels' sources: what they compute}. Sums of parts may be kernels of their own."""
-    subprocess.run([PROGRAM, "kernels", "dump", "--model", "gpt2-nano", "--precision", precision, "--arch", chip, "--out", folder],
-                   check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([PROGRAM, "kernels", "dump", "--model", model, *MODELS[model], "--precision", precision, "--arch", chip,
+                    "--out", folder], check=True, stdout=subprocess.DEVNULL)
     steps = {}
     for launch in json.loads((folder / "launches.json").read_text()):
         if CONTRACTIONS.search(launch["ops"]):
@@ -58,9 +61,9 @@ def machine_code(chip, path):
     return text.decode(errors="replace")
 
 
-def findings_of(chip, precision, folder):
+def findings_of(chip, model, precision, folder):
     """(kernels looked at, texts of what is wrong)."""
-    kernels = sources(chip, precision, folder)
+    kernels = sources(chip, model, precision, folder)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         codes = list(pool.map(lambda paths: "".join(machine_code(chip, path) for path in paths), kernels))
     bad = []
@@ -68,7 +71,7 @@ def findings_of(chip, precision, folder):
         types = ("f16", "bf16") if precision == "f32" else (precision,)
         has = any(re.search(UNITS[chip].format(one), code) for one in types)
         if has != (precision != "f32"):
-            bad.append(f"{chip} {precision}: {op} {'multiplies in 16 bits' if has else 'has no matrix instruction of ' + precision}")
+            bad.append(f"{chip} {model} {precision}: {op} {'multiplies in 16 bits' if has else 'has no matrix instruction of ' + precision}")
     return len(kernels), bad
 
 
@@ -85,10 +88,13 @@ def main():
     bad = 0
     with tempfile.TemporaryDirectory() as name:
         for chip in chips:
-            some = ("f16", "bf16") if "--all" in sys.argv else ("bf16",) if chip == "gfx942" else ("f16",)
-            for precision in (*some, "f32"):
-                count, found = findings_of(chip, precision, pathlib.Path(name, f"{chip}-{precision}"))
-                print(f"{chip} {precision}: {count} products and attentions, {len(found)} with findings")
+            everything = "--all" in sys.argv
+            some = ("f16", "bf16") if everything else ("bf16",) if chip == "gfx942" else ("f16",)
+            for model, precision in ((m, p) for m in MODELS for p in (*some, "f32")):
+                if (model, precision) == ("resnet18", "f32") and not everything:
+                    continue
+                count, found = findings_of(chip, model, precision, pathlib.Path(name, f"{chip}-{model}-{precision}"))
+                print(f"{chip} {model} {precision}: {count} products, attentions and convolutions, {len(found)} with findings")
                 print(*(f"  {text}" for text in found), sep="\n" if found else "", end="\n" if found else "")
                 bad += len(found) + (count == 0)
     return 77 if not chips else 1 if bad else 0

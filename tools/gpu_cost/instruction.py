@@ -1,6 +1,7 @@
 """A kernel's machine code, as both readers return it."""
 import dataclasses
 import functools
+import re
 
 
 @dataclasses.dataclass
@@ -34,6 +35,18 @@ class Instruction:
     control: Control | None = None
     predicate: str | None = None  # NVIDIA: "P0", "!P0"
     parts: tuple = ()             # AMD: the two halves of a dual instruction
+
+
+# Arithmetic with integers, without moves and without putting elements together: addresses, counters, comparisons of them.
+AMD_INTEGERS = re.compile(r"[vs]_(?!mov|perm|pack|cndmask|cselect|cvt|wait|swap|bfi|align|read|write)\w+_[iub](16|24|32|64)(_e32|_e64)?$|v_\w*_co_\w+$")
+NVIDIA_INTEGERS = re.compile(
+    r"U?(V?IADD\w*|IMAD|IMUL\w*|V?IMNMX\w*|ISCADD|LEA|LOP3?|SHF|SHL|SHR|BFE|ISETP|XMAD|IABS)\b")
+
+
+def is_integer_arithmetic(instruction):
+    """Whether it computes an address, a counter or a comparison of such, as far as its name tells."""
+    name = instruction.name
+    return instruction.kind in ("vector", "scalar") and ".MOV" not in name and bool(AMD_INTEGERS.match(name) or NVIDIA_INTEGERS.match(name))
 
 
 @dataclasses.dataclass

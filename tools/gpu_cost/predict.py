@@ -5,6 +5,7 @@ import dataclasses
 from . import amd_lanes, sass_lanes
 from .banks import sectors
 from .costs import MEMORY, cost_of, sector_of
+from .instruction import is_integer_arithmetic
 from .loops import flops_in, pipeline_loop
 from .occupancy import Occupancy, occupancy
 from .simulate import simulate
@@ -16,6 +17,7 @@ class Prediction:
     program: object
     occupancy: Occupancy
     counts: collections.Counter      # instructions of an iteration, by kind
+    integers: int = 0                # of them, arithmetic with integers: addresses and counters
     flops: int = 0                   # of a wave in an iteration
     dtype: str = "f32"               # the type of most of the FLOPs
     unit: str = "fma"                # matrix or fma: the unit that does most of them
@@ -149,6 +151,7 @@ def predict(chip, program, text="", extents=None, dtype=None):
         cost = cost_of(chip, program, instruction, addresses, together, fresh if instruction.kind == "global_read" else 1.0)
         steps.append((instruction, cost))
         made.counts[instruction.kind] += 1
+        made.integers += is_integer_arithmetic(instruction)
         made.flops += instruction.flops
         if instruction.flops:
             by_unit[instruction.kind] += instruction.flops

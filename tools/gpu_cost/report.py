@@ -6,8 +6,8 @@ import pathlib
 from . import rates
 
 MEASURED = pathlib.Path(__file__).resolve().parent / "measured.csv"
-COLUMNS = (("kernel", 20), ("type", 4), ("math", 8), ("r/w", 6), ("confl", 5), ("glob", 4), ("other", 5), ("waits", 5), ("regs", 4),
-           ("spill", 5), ("KiB", 4), ("waves", 5), ("unit", 4), ("peak", 4), ("bound by", 17), ("meas", 4))
+COLUMNS = (("kernel", 19), ("type", 4), ("math", 8), ("r/w", 6), ("confl", 5), ("glob", 4), ("addr", 4), ("else", 4), ("wait", 4), ("regs", 4),
+           ("spill", 5), ("KiB", 4), ("waves", 5), ("unit", 4), ("peak", 4), ("bound by", 16), ("meas", 4))
 
 
 def percent(value):
@@ -31,7 +31,7 @@ def cells(chip, title, dtype, made):
     first, most = max(made.busy.items(), key=lambda item: item[1], default=("", 0))
     bound = made.bound if made.bound != "waiting" else f"wait, {first} {percent(most)}"
     return (title, dtype, f"{counts[made.unit]} {unit}", f"{counts['local_read']}/{counts['local_write'] + counts['copy']}",
-            percent(made.conflicts), str(counts["global_read"] + counts["copy"]), str(other), str(counts["wait"] + counts["barrier"]),
+            percent(made.conflicts), str(counts["global_read"] + counts["copy"]), str(made.integers), str(other - made.integers), str(counts["wait"] + counts["barrier"]),
             str(program.registers), str(program.spills), f"{program.local / 1024:.1f}", f"{made.occupancy.mean:.3g}/{made.occupancy.most}",
             percent(made.of_unit), percent(made.share), bound, percent(found[0] / found[1]) if found else "")
 
