@@ -217,9 +217,9 @@ void add_running(OptionTable& table, ConfigOptions& options) {
             fmt::format("threads that make batches (default {})", config.workers));
   table
       .run("--tune", config.tune, "NAME",
-           "when kernels are timed: off (never), quick (the CPU's for at most 3 s before the first step, "
-           "others "
-           "between steps, for at most a tenth of the time and 30 s), full (all before the first step) "
+           "when kernels are timed: off (never), quick (the CPU's for at most 3 s before a plan first runs, "
+           "the "
+           "rest between steps, for at most a tenth of the time and 30 s), full (all before the first step) "
            "(default quick)")
       .of(tuning_names());
   table.run("--choices", config.choices, "RUN",

@@ -63,7 +63,7 @@ struct OlderDump {
   std::vector<std::string> others;
 };
 
-/// Throws Error(usage) for a launches.json that no dump wrote: it would be overwritten.
+/// Throws Error(usage) for a launches.json or a header that no dump wrote: they would be overwritten.
 OlderDump older_dump(const std::filesystem::path& folder) {
   OlderDump found;
   const auto list = folder / list_name;
@@ -84,11 +84,16 @@ OlderDump older_dump(const std::filesystem::path& folder) {
       if (named_by_us && std::filesystem::is_regular_file(folder / file, failed))
         found.ours.push_back(file.string());
     }
+  } else if (std::filesystem::exists(folder / language_header_name, failed)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("the folder has a {} that Athanor did not write", language_header_name),
+                (folder / language_header_name).string(), "Choose another folder with --out");
   }
   for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end;
        at.increment(failed))
     if (const std::string name = at->path().filename().string();
-        name != list_name && std::ranges::find(found.ours, name) == found.ours.end())
+        name != list_name && name != language_header_name &&
+        std::ranges::find(found.ours, name) == found.ours.end())
       found.others.push_back(name);
   std::ranges::sort(found.others);
   return found;
@@ -167,8 +172,6 @@ int dump(const DumpOptions& options) {
     throw Error(ErrorCode::io, "cannot make the folder: " + failed.message(), options.out,
                 "Choose another with --out");
   OlderDump older = older_dump(folder);
-  write_file_atomically(folder / language_header_name, language_header(target.target));
-  std::erase(older.others, language_header_name);
   Takes takes;
   auto list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < plan->steps.size(); ++i) {
@@ -216,6 +219,7 @@ int dump(const DumpOptions& options) {
                                  {"most_waves", resources[k].most_waves}};
     }
   }
+  write_file_atomically(folder / language_header_name, language_header(target.target));
   write_file_atomically((folder / list_name).string(), list.dump(2) + "\n");
   for (const std::string& file : older.ours) std::filesystem::remove(folder / file, failed);
   std::cout

@@ -153,13 +153,35 @@ void Progress::started(const RunFacts& facts) {
   shown_ = true;
 }
 
+namespace {
+
+std::string problems(int64_t count) {
+  return fmt::format("{} problem{}", grouped(count), count == 1 ? "" : "s");
+}
+
+/// When kernels were timed, and for how many problems; "" if none was.
+std::string tuning_of(const Summary& summary) {
+  std::string text;
+  if (summary.tuned_first > 0)
+    text = fmt::format("{} timed before plans first ran, in {}", problems(summary.tuned_first),
+                       format_duration(summary.first_tuning_seconds));
+  const int64_t between = summary.tuned + summary.left_to_be_tuned;
+  if (between == 0) return text;
+  if (!text.empty()) text += "; ";
+  text += fmt::format("{} of {} timed between steps, in {}", grouped(summary.tuned), problems(between),
+                      format_duration(summary.tuning_seconds));
+  if (summary.left_to_be_tuned > 0) text += "; the next run goes on ('athanor tune' times all)";
+  return text;
+}
+
+}  // namespace
+
 void Progress::compiled(const StepFacts& facts) {
   if (steps_ > 0) return;  // a plan that differs only in the order of its inputs: nothing new
-  const std::string timing =
-      facts.problems_timed == 0
-          ? ""
-          : fmt::format(", {} of it timing kernels for {} problem{}", format_duration(facts.timing_seconds),
-                        grouped(facts.problems_timed), facts.problems_timed == 1 ? "" : "s");
+  const std::string timing = facts.problems_timed == 0 ? ""
+                                                       : fmt::format(", {} of it timing kernels for {}",
+                                                                     format_duration(facts.timing_seconds),
+                                                                     problems(facts.problems_timed));
   remark(fmt::format("Compiled the step in {}{}: {} kernels, {} of memory ('athanor explain' shows them)",
                      format_duration(facts.compile_seconds), timing, facts.kernels,
                      format_bytes(static_cast<uint64_t>(facts.planned_memory_bytes))));
@@ -245,28 +267,6 @@ void Progress::sampled(int64_t /*step*/, const std::string& text) {
 }
 
 // Why the time is not the steps times the median.
-namespace {
-
-/// When kernels were timed, and for how many problems; "" if none was.
-std::string tuning_of(const Summary& summary) {
-  const auto problems = [](int64_t count) {
-    return fmt::format("{} problem{}", grouped(count), count == 1 ? "" : "s");
-  };
-  std::string text;
-  if (summary.tuned_first > 0)
-    text = fmt::format("{} timed before the first step, in {}", problems(summary.tuned_first),
-                       format_duration(summary.first_tuning_seconds));
-  const int64_t between = summary.tuned + summary.left_to_be_tuned;
-  if (between == 0) return text;
-  if (!text.empty()) text += "; ";
-  text += fmt::format("{} of {} timed between steps, in {}", summary.tuned, problems(between),
-                      format_duration(summary.tuning_seconds));
-  if (summary.left_to_be_tuned > 0) text += "; the next run goes on ('athanor tune' times all)";
-  return text;
-}
-
-}  // namespace
-
 std::string Progress::where_time_went(const Summary& summary) const {
   if (facts_.steps_before > 0) return ", over all parts of the run";
   if (summary.steps == 1 || summary.first_steps_seconds < 0.01 * summary.train_seconds) return {};

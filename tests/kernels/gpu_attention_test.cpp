@@ -243,6 +243,13 @@ TEST(GpuAttention, Strides) {
                    {view(DType::f32, heads, 1, strides), view(DType::f32, heads, 2, strides),
                     view(DType::f32, heads, 3, strides)},
                    heads, 2e-5);
+  // Keys and values in falling order.
+  const Ints falling{30 * 8, 10 * 8, -8, 1};
+  const Shape wide{2, 3, 10, 8};
+  check_candidates(
+      "scaled_dot_product_attention", {{"causal", false}, {"scale", 0.5}},
+      {view(DType::f32, wide, 1), view(DType::f32, wide, 2, falling), view(DType::f32, wide, 3, falling)},
+      wide, 2e-5);
 }
 
 }  // namespace

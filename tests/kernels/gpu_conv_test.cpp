@@ -2,6 +2,7 @@
 
 #include "athanor/ops/conv_problem.h"
 #include "gpu_kernels.h"
+#include "tests/support/tile_traits.h"
 
 namespace athanor::testing {
 namespace {
@@ -93,6 +94,37 @@ TEST(GpuConv, WinogradRuns) {
   check(Kind::forward, DType::f32, cases[1], "winograd 2x2");
   check(Kind::weight_grad, DType::f32, cases[3], "winograd");
   check(Kind::input_grad, DType::f16, cases[4], "winograd 4x4");
+}
+
+// On GPUs the products are tiles, for the weights' gradient in parts of K.
+TEST(GpuConv, WinogradByTiles) {
+  ATHANOR_NEEDS_GPU();
+  const Shape x{4, 16, 40, 40}, w{24, 16, 3, 3}, y{4, 24, 40, 40};
+  const auto look = [&](const char* op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
+                        const Shape& result, std::string_view name) {
+    const KernelRequest request = request_of(find_op(op), attrs, inputs, DType::f32, result, {}, {});
+    const std::vector<double> want = reference_of(request, inputs);
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      GpuTraits traits = device.facts().traits;
+      if (traits.lane_units.empty() || !traits.lanes_lead) traits = with_lane_tiles(traits);
+      traits.grain = &fine_grain;
+      traits.compute_units = 256;
+      const auto all = gpu_candidates(request, traits);
+      const auto found = std::ranges::find(all, name, &GpuCandidate::name);
+      ASSERT_NE(found, all.end());
+      EXPECT_TRUE(found->parameters.contains("tile_m"));
+      if (name == "winograd 3x3 of 4x4") EXPECT_GT(found->parameters.at("splits"), 1);
+      expect_all_near({{found->name, run_on(device, *found, inputs, request.output())}}, want,
+                      conv_tolerance(DType::f32), request.key());
+    }
+  };
+  const auto f32 = [](const Shape& shape, unsigned seed) { return view(DType::f32, shape, seed); };
+  const Attrs attrs = conv_attrs({.padding = 1});
+  look("conv2d", attrs, {f32(x, 1), f32(w, 2)}, y, "winograd 4x4");
+  Attrs of_weights = attrs;
+  of_weights.set("weight_shape", w.to_ints());
+  look("conv2d_weight_grad", of_weights, {f32(x, 1), f32(y, 2)}, w, "winograd 3x3 of 4x4");
 }
 
 // On processors the images take turns in the cache. All launches of a kind are compiled as one kernel, unless

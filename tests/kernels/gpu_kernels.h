@@ -59,6 +59,9 @@ inline size_t bytes_of(const OperandDesc& output) {
 inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const GpuCandidate& generated,
                                                    const std::vector<TestOperand>& inputs,
                                                    const std::vector<OperandDesc>& outputs) {
+  for (const GpuLaunch& launch : generated.launches)
+    EXPECT_EQ(launch.source.find("#if"), std::string::npos)
+        << launch.name << " has branches that are not used";
   constexpr size_t margin = 64;
   const Candidate candidate = gpu::make_candidate(device, generated, {});
   std::vector<std::shared_ptr<Storage>> storage;
@@ -145,12 +148,8 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
       auto candidates = gpu_candidates(request, traits);
       EXPECT_FALSE(candidates.empty()) << request.key();
       EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
-      for (GpuCandidate& one : candidates) {
-        for (const GpuLaunch& launch : one.launches)
-          EXPECT_EQ(launch.source.find("#if"), std::string::npos)
-              << launch.name << ": what is not used stands there";
+      for (GpuCandidate& one : candidates)
         if (one.name.starts_with(only)) all.push_back(std::move(one));
-      }
     }
     std::vector<Run> runs;
     for (size_t i = 0; i < all.size(); ++i)

@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "athanor/base/ceil_div.h"
-
 #include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/attention.h"
@@ -68,9 +66,13 @@ int64_t vector_of(const OperandDesc& operand) {
 
 }  // namespace
 
+/// Of the lengths with which an item has the fewest features, the longest.
 int64_t AttentionPoint::vector(int64_t features) const {
-  return std::min<int64_t>(
-      4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(features, side)))));
+  const auto all = [&](int64_t vector) { return vector * ceil_div(features, vector * side); };
+  int64_t best = 4;
+  for (const int64_t vector : {2, 1})
+    if (all(vector) < all(best)) best = vector;
+  return best;
 }
 
 int64_t AttentionPoint::vectors(int64_t features) const {

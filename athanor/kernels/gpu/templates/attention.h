@@ -75,7 +75,8 @@ struct AttentionFootprint {
   std::vector<int64_t> other;     // other rows' for AttentionTiles
   std::vector<int64_t> inside;    // for AttentionRows: other rows' again, with features inside
   int64_t other_numbers, number_bytes;
-  bool softmax, weights;  // for AttentionTiles: whether it computes them
+  // For AttentionTiles: whether weights are by softmax, and whether they are stored.
+  bool softmax, weights;
   int64_t bytes(const AttentionPoint& point) const;
 };
 

@@ -11,9 +11,11 @@ std::string AttentionKernel::call(const char* function, const std::string& x) co
   return fmt::format("{}_{}({})", function, number(), x);
 }
 
-std::string AttentionKernel::scale() const {
-  return literal(p_.scale, p_.dtype == DType::f64 ? DType::f64 : DType::f32);
+std::string AttentionKernel::real(double value) const {
+  return literal(value, p_.dtype == DType::f64 ? DType::f64 : DType::f32);
 }
+
+std::string AttentionKernel::times_real(double value) const { return value == 1 ? "" : " * " + real(value); }
 
 /// "LOAD(f32, q, batch % 8 * (i64)12800 + row * (i64)64 + feature)"
 std::string AttentionKernel::element(const Matrix& matrix, const std::string& row,
@@ -89,11 +91,7 @@ void AttentionKernel::load_other_numbers(double lse_factor) {
   if (!p_.by_keys()) return;
   code_.open(fmt::format("for (int i = item; i < {}; i += {})", point_.block, point_.items));
   code_.line(fmt::format("const i64 row = batch * {} + {};", p_.queries, other_row("begin + i")));
-  const std::string factor =
-      lse_factor == 1
-          ? std::string()
-          : fmt::format(" * {}", literal(lse_factor, p_.dtype == DType::f64 ? DType::f64 : DType::f32));
-  code_.line(fmt::format("other_lse[i] = {}{};", query_number(p_.lse, "lse"), factor));
+  code_.line(fmt::format("other_lse[i] = {}{};", query_number(p_.lse, "lse"), times_real(lse_factor)));
   if (p_.has_second()) code_.line(fmt::format("other_delta[i] = {};", query_number(p_.delta, "delta")));
   code_.close();
 }

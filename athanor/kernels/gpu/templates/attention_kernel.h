@@ -37,7 +37,8 @@ class AttentionKernel {
   // Pieces of expressions.
   const char* number() const { return p_.dtype == DType::f64 ? "f64" : "f32"; }  // the type of arithmetic
   std::string call(const char* function, const std::string& x) const;            // "exp_f32(x)"
-  std::string scale() const;
+  std::string real(double value) const;                                          // "0.125f"
+  std::string times_real(double value) const;                                    // " * 0.125f"; "" for 1
   std::string element(const Matrix& matrix, const std::string& row, const std::string& feature) const;
   std::string own_row(const std::string& row) const;    // or the last one
   std::string other_row(const std::string& row) const;  // or the last one
@@ -106,9 +107,8 @@ class AttentionTiles : AttentionKernel {
   int64_t own_each() const { return point_.own_each(); }
   int64_t block_each() const { return point_.block_each(); }
   int64_t each(int64_t features) const { return point_.each(features); }
-  std::string real(double value) const;  // in the type of arithmetic
-  // Weights are powers of 2, which GPUs compute at once, with exponents times this factor. In f64 they are
-  // powers of e, and with a mask, too: elements of it such as -3.4e38 would become infinite.
+  // Scores are exponents of 2, which GPUs compute at once; this is their factor. In f64 and with a mask they
+  // are exponents of e: elements of a mask such as -3.4e38 would become infinite.
   double of_exponent() const;
   std::string power(const std::string& exponent) const;
   std::string own_at() const;    // row r of the item, in the group

@@ -81,7 +81,8 @@ void AttentionRows::scores() {
     code_.line(fmt::format("const int own = {};", own_row("first + r")));
   product("scores", own_1(), other_1(), p_.d);
   code_.open(fmt::format("for (int j = 0; j < {}; ++j)", point_.block));
-  code_.line(fmt::format("scores[j] = {};", masked("scores[j] * " + scale(), "own", other_row("begin + j"))));
+  code_.line(fmt::format("scores[j] = {};",
+                         masked("scores[j]" + times_real(p_.scale), "own", other_row("begin + j"))));
   std::string hidden = fmt::format("begin + j >= {}", p_.other());
   if (p_.causal) hidden += " || " + compared("own", ">", "begin + j");
   code_.line(fmt::format("if ({}) scores[j] = {};", hidden, lowest));
@@ -123,7 +124,7 @@ void AttentionRows::score_gradients() {
   product("products", own_2(), other_2(), p_.e);
   code_.line("// Weights become gradients of the scores.");
   code_.line(fmt::format("for (int j = 0; j < {}; ++j) scores[j] *= {} * (products[j] - {});", point_.block,
-                         scale(), p_.by_keys() ? "other_delta[j]" : "own_delta"));
+                         real(p_.scale), p_.by_keys() ? "other_delta[j]" : "own_delta"));
 }
 
 /// sums += scores by the block's rows.

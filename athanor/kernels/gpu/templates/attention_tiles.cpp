@@ -12,10 +12,6 @@
 
 namespace athanor::gpu {
 
-std::string AttentionTiles::real(double value) const {
-  return literal(value, p_.dtype == DType::f64 ? DType::f64 : DType::f32);
-}
-
 double AttentionTiles::of_exponent() const {
   return p_.dtype == DType::f64 || !p_.mask.name.empty() ? 1 : std::numbers::log2e;
 }
@@ -23,7 +19,7 @@ double AttentionTiles::of_exponent() const {
 std::string AttentionTiles::power(const std::string& exponent) const {
   if (p_.dtype == DType::f64) return call("exp", exponent);
   return fmt::format("EXP2({})", of_exponent() == 1
-                                     ? fmt::format("({}) * {}", exponent, real(std::numbers::log2e))
+                                     ? fmt::format("({}){}", exponent, times_real(std::numbers::log2e))
                                      : exponent);
 }
 
@@ -130,7 +126,7 @@ void AttentionTiles::fetch(const std::string& to, const Matrix& matrix, int64_t 
 void AttentionTiles::fetch_vector(const std::string& to, const Matrix& matrix, int64_t features,
                                   const std::string& row) {
   const auto size = static_cast<int64_t>(size_of(p_.dtype));
-  const bool near = std::max(p_.queries, p_.keys) * matrix.row < (int64_t{1} << 30);
+  const bool near = matrix.row >= 0 && std::max(p_.queries, p_.keys) * matrix.row < (int64_t{1} << 30);
   if (size <= 4 && near && matrix.feature == 1 && matrix.vector >= 4 && features % 4 == 0) {
     code_.line(fmt::format("u32x{} held;", size));
     code_.line(fmt::format("u32 from = (u32)({} + feature) * {};", times(row, matrix.row), size));
@@ -155,7 +151,7 @@ void AttentionTiles::load_own() {
   code_.line(fmt::format("{0} own_lse[{1}], own_delta[{1}];", number(), own_each()));
   each_row([&] {
     code_.line(fmt::format("const i64 row = batch * {} + {};", p_.queries, own_row("first + " + own_at())));
-    code_.line(fmt::format("own_lse[r] = {} * {};", query_number(p_.lse, "lse"), real(of_exponent())));
+    code_.line(fmt::format("own_lse[r] = {}{};", query_number(p_.lse, "lse"), times_real(of_exponent())));
     code_.line(fmt::format("own_delta[r] = {};", query_number(p_.delta, "delta")));
   });
 }
@@ -213,15 +209,9 @@ std::string AttentionTiles::needs_mask() const {
 
 /// Applies scale and mask. Scores are exponents afterwards.
 void AttentionTiles::mask_scores() {
-  const std::string scaled = "scores[r][j] * " + real(p_.scale * of_exponent());
-  const bool masked = !p_.mask.name.empty();
-  if (masked)
-    each_score(fmt::format(
-        "scores[r][j] = {} + {};", scaled,
-        p_.by_keys() ? element(p_.mask, other_row("begin + " + other_at()), own_row("first + " + own_at()))
-                     : element(p_.mask, own_row("first + " + own_at()), other_row("begin + " + other_at()))));
-  else
-    each_score(fmt::format("scores[r][j] = {};", scaled));
+  each_score(fmt::format("scores[r][j] = {};",
+                         masked("scores[r][j]" + times_real(p_.scale * of_exponent()),
+                                own_row("first + " + own_at()), other_row("begin + " + other_at()))));
   const std::string needed = needs_mask();
   if (needed.empty()) return;
   std::string seen = fmt::format("other < {}", p_.other());
@@ -277,7 +267,7 @@ void AttentionTiles::score_gradients() {
   product("products", own_2(), other_2(), p_.e);
   code_.line("// Weights become gradients of the scores.");
   const std::string delta = p_.by_keys() ? fmt::format("other_delta[{}]", other_at()) : "own_delta[r]";
-  each_score(fmt::format("scores[r][j] *= {} * (products[r][j] - {});", scale(), delta));
+  each_score(fmt::format("scores[r][j] *= {} * (products[r][j] - {});", real(p_.scale), delta));
 }
 
 /// x[c]: the item's features of a row in local memory.
@@ -358,7 +348,7 @@ void AttentionTiles::store_results() {
     if (!only_lse()) store(p_.out, "sums", features());
     if (only_lse() || p_.with_lse) {
       code_.open("if (item_x == 0)");
-      store_lse("row", "largest[r] / " + real(of_exponent()), "total[r]");
+      store_lse("row", "largest[r]" + times_real(1 / of_exponent()), "total[r]");
       code_.close();
     }
     if (of_keys_and_values()) store(p_.out_2, "sums_2", p_.e);

@@ -33,6 +33,45 @@ std::string look_text() {
   return code.text();
 }
 
+/// LANES neighbouring items do an element of the values' gradient, so that they read neighbouring numbers.
+std::string values_text(DType dtype, int64_t lanes) {
+  const std::string read = "const " + stored(dtype);
+  Code code;
+  open_kernel(code, "csr_values",
+              {{"bounds", "const i32"},
+               {"columns", "const i64"},
+               {"dense", read},
+               {"dy", read},
+               {"dvalues", stored(dtype)}},
+              true);
+  if (lanes > 1) code.line("LOCAL REAL sums[GROUP_EXTENT_0];");
+  code.line("const i64 item = GLOBAL_ID(0);");
+  if (lanes > 1)
+    code.line("// Items behind the last element do it too, because all must reach the barriers.");
+  code.line("const int lane = (int)(item % LANES), e = (int)MIN(item / LANES, (i64)(ELEMENTS - 1));");
+  code.line("const i64 column = COLUMN_OF(e);");
+  code.line("const int known = column >= 0 && column < TOTAL;");
+  code.line("REAL sum = 0;");
+  code.open("if (known)");
+  code.line("const int row = row_of(bounds, e);");
+  code.line("for (int j = lane; j < WIDTH; j += LANES) sum += DY_AT(row, j) * MATRIX_AT(dense, column, j);");
+  code.close();
+  if (lanes > 1) {
+    code.line("const int here = LOCAL_ID(0);");
+    code.line("sums[here] = sum;");
+    code.open("for (int reach = LANES / 2; reach > 0; reach /= 2)");
+    code.line("BARRIER();");
+    code.line("if (lane < reach) sums[here] += sums[here + reach];");
+    code.close();
+    code.line("sum = sums[here];");
+  }
+  code.line("if (lane > 0 || item / LANES >= ELEMENTS) return;");
+  code.line("if (!known) FAULT(fault, column);");
+  code.line("STORE(DTYPE, dvalues, e, sum);");
+  code.close();
+  return code.text();
+}
+
 }  // namespace
 
 static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const GpuTraits& traits) {
@@ -45,12 +84,10 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
   const OperandDesc& dense = by_values ? request.inputs[2] : last;
   const int64_t total = by_dense ? request.output().shape[0] : dense.shape[0];
   const int64_t real = wide ? 8 : 4;
-  int64_t items = std::min(traits.grain->element_items, traits.max_group_size);
-  // An item of the values' gradient has a sum in local memory.
-  while (by_values && items * real > traits.local_bytes) items /= 2;
-  // Neighbouring items share an element of the values' gradient, and so read 64 bytes of floats at once.
+  const int64_t items = std::min(traits.grain->element_items, traits.max_group_size);
+  // Neighbouring items that share an element of the values' gradient read 64 bytes of floats at once.
   int64_t lanes = 1;
-  if (traits.grain->side_by_side > 1)
+  if (traits.grain->side_by_side > 1 && items * real <= traits.local_bytes)
     while (lanes < std::min<int64_t>(width, 16) && items % (2 * lanes) == 0) lanes *= 2;
   const int64_t count = by_dense ? elements * width : by_values ? elements * lanes : rows * width;
   Defines defines;
@@ -86,10 +123,11 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
   add("csr_bounds", std::string(template_text("csr_bounds")), rows + 1, {{0}, unsorted, bounds});
   if (by_dense) candidate.launches.push_back(zero_launch(dtype, total * width, {4}, traits));
   const std::string name = by_dense ? "csr_dense" : by_values ? "csr_values" : "csr_matmul";
-  GpuLaunch& product = add(name, fmt::format("{}\n{}", template_text("csr_element"), template_text(name)),
-                           count, {bounds, {1}, {2}, {3}, {4}});
+  const std::string text = by_values ? values_text(dtype, lanes) : std::string(template_text(name));
+  GpuLaunch& product = add(name, fmt::format("{}\n{}", template_text("csr_element"), text), count,
+                           {bounds, {1}, {2}, {3}, {4}});
   product.can_fault = true;
-  if (by_values) product.local_bytes = items * real;
+  if (by_values && lanes > 1) product.local_bytes = items * real;
   return {std::move(candidate)};
 }
 

@@ -106,7 +106,6 @@ static std::vector<GpuCandidate> sampling_kernels(const KernelRequest& request, 
       .set("ATOMIC_ADD", wide ? "atomic_add_f64" : "atomic_add_f32")
       .set("TAPS", nearest ? 1 : 4)
       .set("COUNT", count)
-      .set("ELEMENTS", x.size())
       .set("PARTS", parts)
       .set("TOGETHER", channels_together)
       .set("CHANNELS", x[1])

@@ -1,3 +1,4 @@
+// The texts of lstm, gru and their gradients.
 #include "athanor/kernels/gpu/templates/recurrent_kernel.h"
 
 #include <fmt/format.h>
