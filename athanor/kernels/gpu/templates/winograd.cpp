@@ -34,30 +34,29 @@ GpuLaunch::Argument take(GpuCandidate& candidate, int buffer, int64_t floats) {
   return {buffer, start};
 }
 
-/// The product for each point, if the device has room for one; its scratch memory comes after what the
-/// candidate already has.
-std::optional<GpuCandidate> product_of(const GemmProblem& p, GemmSource b, GpuCandidate& candidate,
-                                       const GpuTraits& traits) {
-  GemmProblem product = p;
-  product.scratch_start = candidate.scratch_bytes;
+/// The best guess for the product, if the device has room for one.
+std::optional<GpuCandidate> best_product(const GemmProblem& product, GemmSource b, const GpuTraits& traits) {
   if (tiles_lead(DType::f32, traits)) {
     const TileProblem tiled(product);
-    for (const TilePoint& point : tile_points(tiled, traits)) {
-      if (point.splits > 1 && !fits(tiled, point, traits)) continue;
-      GpuCandidate tiles = tile_candidate({tiled}, {point}, traits);
-      candidate.scratch_bytes = std::max(candidate.scratch_bytes, tiles.scratch_bytes);
-      candidate.parameters = tiles.parameters;
-      return tiles;
-    }
+    for (const TilePoint& point : tile_points(tiled, traits))
+      if (point.splits == 1 || fits(tiled, point, traits)) return tile_candidate({tiled}, {point}, traits);
   }
   // No more packing than necessary: both matrices have just been written in the order in which they are read.
   auto choices = gemm_points(product, traits);
   std::ranges::stable_partition(choices, [&](const GemmPoint& point) { return point.b == b; });
   if (choices.empty()) return {};
-  GpuCandidate gemm = gemm_candidate(product, choices.front());
-  candidate.scratch_bytes = std::max(candidate.scratch_bytes, gemm.scratch_bytes);
-  candidate.parameters = gemm.parameters;
-  return gemm;
+  return gemm_candidate(product, choices.front());
+}
+
+/// The product for each point; its scratch memory comes after what the candidate already has.
+std::optional<GpuCandidate> product_of(GemmProblem product, GemmSource b, GpuCandidate& candidate,
+                                       const GpuTraits& traits) {
+  product.scratch_start = candidate.scratch_bytes;
+  auto made = best_product(product, b, traits);
+  if (!made) return {};
+  candidate.scratch_bytes = std::max(candidate.scratch_bytes, made->scratch_bytes);
+  candidate.parameters = made->parameters;
+  return made;
 }
 
 }  // namespace
