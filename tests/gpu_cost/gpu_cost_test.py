@@ -239,6 +239,15 @@ class Nvidia(unittest.TestCase):
         instruction = sass.one_instruction("HMMA.16816.F32 R0, R4, R8, R0", 0)
         self.assertEqual(costs.matrix_cycles(rates.chip("sm_80"), instruction), 8)
 
+    def test_peaks_of_bytes(self):
+        def peak(chip, dtype):
+            return predict.peak_of(rates.chip(chip), dtype)
+        # A sum of four products is an instruction like an FMA, which is one; matrix units have rates of their own.
+        self.assertEqual(peak("gfx1030", "i8"), 4 * peak("gfx1030", "f32"))
+        self.assertEqual(peak("gfx1100", "i8"), peak("gfx1100", "f16"))  # 123 TOPS and TFLOP/s of an RX 7900 XTX
+        self.assertEqual(peak("sm_75", "i8"), 2 * peak("sm_75", "f16"))  # T4: 130 TOPS, 65 TFLOP/s
+        self.assertEqual(peak("sm_89", "f8e4m3"), 2 * peak("sm_89", "f16"))
+
     def test_constants_in_halves(self):
         text = listing(("HFMA2.MMA R5, -RZ, RZ, 1.875, 0",), ("LOP3.LUT R6, R5, 0xffff, RZ, 0x3c, !PT",), ("EXIT",))
         program = sass.read(text)

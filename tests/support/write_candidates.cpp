@@ -103,6 +103,20 @@ class Writer {
     add(request, own_, "tf32", b_along_k ? "B along k: " : "");
   }
 
+  /// A product of square matrices of bytes, if the chip multiplies these.
+  void add_bytes(DType dtype, int64_t n, bool b_along_k) {
+    const auto takes = [&](std::span<const MatrixUnit> units) {
+      return std::ranges::any_of(units, [&](const MatrixUnit& unit) { return unit.input == dtype; });
+    };
+    if (!takes(own_.matrix_units) && !takes(own_.lane_units)) return;
+    const OperandDesc matrix{dtype, {1, n, n}, {}, {n * n, n, 1}};
+    OperandDesc result = matrix;
+    result.dtype = dtype == DType::i8 ? DType::i32 : DType::f32;
+    KernelRequest request{&find_op("wide_batch_matmul"), {}, {matrix, matrix}, {result}, {}};
+    if (b_along_k) request.inputs[1].strides = {n * n, 1, n};
+    add(request, own_, to_string(dtype), b_along_k ? "B along k: " : "");
+  }
+
   /// A product whose kernels normalise the rows of A when they read them, as before a linear layer.
   void add_normalised(DType dtype, int64_t m, int64_t n, int64_t k) {
     KernelRequest request{&find_op("batch_matmul"),
@@ -277,6 +291,8 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
   for (const bool b_along_k : {false, true}) writer.add_tf32(4096, b_along_k);
+  for (const DType dtype : {DType::i8, DType::f8e4m3})
+    for (const bool b_along_k : {false, true}) writer.add_bytes(dtype, 4096, b_along_k);
   for (const DType dtype : {DType::f32, DType::f16}) writer.add_normalised(dtype, 4096, 4096, 4096);
   // The attention of GPT-2 small, with 8 texts.
   if (!matrix_units(target, architecture).empty()) add_attention(writer, DType::f16, {8, 12, 1024, 64}, true);

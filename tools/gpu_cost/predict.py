@@ -114,7 +114,10 @@ def peak_of(chip, dtype):
     vector = chip.fma_flops / chip.simds
     if dtype == "f16":
         vector *= max(chip.packed_f16, 1)  # GP10x computes f16 faster as f32
-    names = (dtype, dtype + "_1k", *(("xf32",) if dtype == "tf32" else ()))
+    if dtype == "i8" and not chip.matrix:
+        vector *= 4  # the sum of four products in one instruction
+    others = {"tf32": "xf32", "i8": "iu8", "f8e4m3": "fp8", "f8e5m2": "bf8"}
+    names = (dtype, dtype + "_1k", others.get(dtype))
     return max(vector, *(rate for name, rate in chip.matrix.items() if name in names), 0)
 
 
@@ -182,7 +185,7 @@ def predict(chip, program, text="", extents=None, dtype=None):
     made.waits = [(share, text) for text, share in by_text.most_common(5)]
     made.busy = {pipe: cycles / made.cycles for pipe, cycles in busy.items()}
     rate = made.flops * iterations_per_cycle(chip, steps, held, waves_of_group, busy)
-    own = chip.fma_flops / chip.simds
+    own = peak_of(chip, "i8" if dtype == "i8" else "f32")
     if made.unit == "matrix":
         whole = any("GMMA" in program.instructions[at].name for at, _ in trace.steps)
         own = chip.matrix[made.dtype] * (1.0 if whole else chip.mma_share)

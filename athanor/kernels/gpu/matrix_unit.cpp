@@ -113,10 +113,11 @@ constexpr MatrixUnit mma(std::string_view name, std::string_view instruction, in
   return {name, instruction, Form::mma, 16, 8, k, 32, in, out, "", mma_a(pair, k), mma_b(pair, k), mma_out};
 }
 
-constexpr MatrixUnit wgmma(std::string_view name, std::string_view instruction, int n, DType in) {
+constexpr MatrixUnit wgmma(std::string_view name, std::string_view instruction, int n, DType in,
+                           DType out = f32) {
   const LaneLayout none{.elements = 0};
   const int k = 32 / static_cast<int>(size_of(in));
-  return {name, instruction, Form::wgmma, 64, n, k, 128, in, f32, "", none, none, wgmma_out(n)};
+  return {name, instruction, Form::wgmma, 64, n, k, 128, in, out, "", none, none, wgmma_out(n)};
 }
 
 constexpr MatrixUnit gfx11[] = {rdna3("__builtin_amdgcn_wmma_f32_16x16x16_f16_w32", f16, f32, "_Float16"),
@@ -171,8 +172,10 @@ constexpr auto gfx908 = joined(cdna_floats, cdna1_bf16, cdna1_bytes);
 constexpr auto gfx90a = joined(cdna_floats, cdna2_bf16, cdna1_bytes);
 constexpr auto gfx942 = joined(of_cdna3(joined(cdna_floats, cdna2_bf16)), cdna3_bytes, cdna3_tf32);
 
+/// Turing multiplies bytes by 8 rows; two such instructions make one unit, see ptx_text().
 constexpr MatrixUnit sm_75[] = {
-    mma("mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 2, f16, f32)};
+    mma("mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 2, f16, f32),
+    mma("mma 16x8x16", "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32", 16, 4, i8, i32)};
 constexpr std::array sm_80 = {
     mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16, 2, f16, f32),
     mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16, 2, bf16, f32),
@@ -195,8 +198,18 @@ constexpr std::array sm_90_wgmma = {
     wgmma("wgmma 64x64x16", "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", 64, bf16),
     tf32(wgmma("tf32 wgmma 64x256x8", "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32", 256, f32)),
     tf32(wgmma("tf32 wgmma 64x128x8", "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32", 128, f32)),
-    tf32(wgmma("tf32 wgmma 64x64x8", "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32", 64, f32))};
-constexpr auto sm_90a = joined(sm_90_wgmma, sm_89);
+    tf32(wgmma("tf32 wgmma 64x64x8", "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32", 64, f32)),
+    wgmma("wgmma 64x256x32", "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8", 256, i8, i32),
+    wgmma("wgmma 64x128x32", "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8", 128, i8, i32),
+    wgmma("wgmma 64x64x32", "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8", 64, i8, i32)};
+/// Its mma.sync has no floats of 8 bits: compilers multiply them as f16.
+template <size_t Count>
+constexpr std::array<MatrixUnit, Count> widened(std::array<MatrixUnit, Count> units) {
+  for (MatrixUnit& unit : units) unit.widens = true;
+  return units;
+}
+constexpr auto sm_90 = joined(sm_80, widened(f8_units));
+constexpr auto sm_90a = joined(sm_90_wgmma, sm_90);
 
 /// The sum of two products of f16, or four of i8. A lane's rows and columns lie apart, so that lanes read
 /// neighbours from local memory.
@@ -271,50 +284,69 @@ std::string builtin_text(const MatrixUnit& unit) {
                             sums_type(unit), call);
 }
 
-std::string ptx_text(const MatrixUnit& unit) {
+/// The instruction for `rows` of the unit's rows, from row `first` on. In an element's number and in a
+/// register's, every second pair or register belongs to the rows from 8 on.
+std::string ptx_instruction(const MatrixUnit& unit, int first, int rows) {
   const std::string constraint = unit.output == DType::i32 ? "r" : "f";
-  std::string parameters, results, outputs, inputs;
+  std::string results, outputs, inputs, listed;
   int operand = 0;
   for (int e = 0; e < unit.c.elements; ++e) {
-    results += fmt::format("{}%{}", e > 0 ? ", " : "", operand++);
-    outputs += fmt::format("{}\"+{}\"(c[{}])", e > 0 ? ", " : "", constraint, e);
+    const int row = unit.c.at(0, e).row - first;
+    if (row < 0 || row >= rows) continue;
+    results += fmt::format("{}%{}", operand > 0 ? ", " : "", operand);
+    outputs += fmt::format("{}\"+{}\"(c[{}])", operand > 0 ? ", " : "", constraint, e);
+    ++operand;
   }
-  std::string listed;
-  for (const auto& [letter, count] : {std::pair{'a', unit.a_registers()}, {'b', unit.b_registers()}}) {
-    listed += ", {";
-    for (int r = 0; r < count; ++r) {
-      listed += fmt::format("{}%{}", r > 0 ? ", " : "", operand++);
-      parameters += fmt::format(", u32 {}{}", letter, r);
+  const auto list = [&](char letter, const LaneLayout& layout, bool all) {
+    const int of_register = 4 / static_cast<int>(size_of(unit.input));
+    std::string registers;
+    for (int r = 0; r < layout.elements / of_register; ++r) {
+      const int row = layout.at(0, r * of_register).row - first;
+      if (!all && (row < 0 || row >= rows)) continue;
+      registers += fmt::format("{}%{}", registers.empty() ? "" : ", ", operand++);
       inputs += fmt::format("{}\"r\"({}{})", inputs.empty() ? "" : ", ", letter, r);
     }
-    listed += "}";
-  }
+    listed += ", {" + registers + "}";
+  };
+  list('a', unit.a, false);
+  list('b', unit.b, true);
   return fmt::format(
-      "DEVICE void MULTIPLY_ADD({} &c{}) {{\n"
       "  asm(\"{} {{{}}}{}, {{{}}};\"\n"
       "      : {}\n"
-      "      : {});\n"
-      "}}\n",
-      sums_type(unit), parameters, unit.instruction, results, listed, results, outputs, inputs);
+      "      : {});\n",
+      unit.instruction, results, listed, results, outputs, inputs);
+}
+
+std::string ptx_text(const MatrixUnit& unit) {
+  std::string parameters, instructions;
+  for (const auto& [letter, count] : {std::pair{'a', unit.a_registers()}, {'b', unit.b_registers()}})
+    for (int r = 0; r < count; ++r) parameters += fmt::format(", u32 {}{}", letter, r);
+  const int rows = unit.instruction.find("m8n8") != std::string_view::npos ? 8 : 16;
+  for (int first = 0; first < unit.m; first += rows) instructions += ptx_instruction(unit, first, rows);
+  return fmt::format("DEVICE void MULTIPLY_ADD({} &c{}) {{\n{}}}\n", sums_type(unit), parameters,
+                     instructions);
 }
 
 std::string local_ptx_text(const MatrixUnit& unit) {
   std::string results, outputs;
   const int count = unit.c.elements;
+  const bool integers = unit.output == DType::i32;
   for (int e = 0; e < count; ++e) {
     results += fmt::format("{}%{}", e > 0 ? ", " : "", e);
-    outputs += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
+    outputs += fmt::format("{}\"+{}\"(c[{}])", e > 0 ? ", " : "", integers ? "r" : "f", e);
   }
+  // Those of floats have signs of A and B, too.
+  const std::string signs = integers ? "" : ", 1, 1";
   const std::string along = unit.turns_local() ? fmt::format(", %{}, %{}", count + 3, count + 4) : "";
   return fmt::format(
       "template <int ALONG_ROWS, int ALONG_COLUMNS>\n"
       "DEVICE void MULTIPLY_ADD({} &c, u64 a, u64 b) {{\n"
       "  asm volatile(\"{{ .reg .pred add; setp.ne.b32 add, %{}, 0;\"\n"
-      "      \"{} {{{}}}, %{}, %{}, add, 1, 1{}; }}\"\n"
+      "      \"{} {{{}}}, %{}, %{}, add{}{}; }}\"\n"
       "      : {}\n"
       "      : \"l\"(a), \"l\"(b), \"r\"(1), \"n\"(ALONG_ROWS), \"n\"(ALONG_COLUMNS));\n"
       "}}\n",
-      sums_type(unit), count + 2, unit.instruction, results, count, count + 1, along, outputs);
+      sums_type(unit), count + 2, unit.instruction, results, count, count + 1, signs, along, outputs);
 }
 
 }  // namespace
@@ -349,6 +381,7 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
   }
   if (target == GpuTarget::cuda) {
     if (architecture == "sm_90a") return sm_90a;
+    if (capability(architecture) == 90) return sm_90;
     if (capability(architecture) >= 89) return sm_89;
     if (capability(architecture) >= 80) return sm_80;
     if (capability(architecture) >= 75) return sm_75;

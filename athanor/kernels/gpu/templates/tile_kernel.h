@@ -38,6 +38,7 @@ class TileKernel {
 
  private:
   // Rows and columns of a wave, and of a fragment.
+  const char* hidden_sum() const { return unit_.output == DType::i32 ? "HIDDEN_LANE" : "HIDDEN_F32"; }
   int64_t wave_m() const { return point_.m / point_.waves_m; }
   int64_t wave_n() const { return point_.n / point_.waves_n; }
   int64_t fragment_m() const { return unit_.m; }

@@ -28,7 +28,8 @@ void TileKernel::await_local_matrices() {
   code_.line("MULTIPLY_WAIT(0);");
   // The compiler does not know that the sums are complete only now.
   code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
-  code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) HIDDEN_F32(sums[i][0][e]);", unit_.c.elements));
+  code_.line(
+      fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][0][e]);", unit_.c.elements, hidden_sum()));
   code_.close();
 }
 

@@ -209,6 +209,17 @@ std::optional<TilePoint> fitting(const TileProblem& p, const MatrixUnit& unit, c
   return point;
 }
 
+/// Whether bytes are turned on their way to local memory, because they do not lie along k.
+bool turns_bytes(const TileProblem& p) {
+  return size_of(p.input) == 1 && (p.a.k.stride() != 1 || p.b.k.stride() != 1);
+}
+
+/// Whether registers suffice for a tile of bytes. What compilers were seen to spill is left out.
+bool bytes_fit(const MatrixUnit& unit, const TileShape& shape, bool turns) {
+  if (unit.widens) return shape.m * shape.n <= (turns ? 64 * 64 : 128 * 64);
+  return !turns || unit.form != MatrixUnit::Form::dot || shape.m * shape.n <= 128 * 64;
+}
+
 }  // namespace
 
 std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits) {
@@ -225,18 +236,22 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
         if (unit.input == type) units.push_back(&unit);
   for (const MatrixUnit* unit : units) {
     const TileProblem p = oriented(problem, *unit);
+    const bool turns = turns_bytes(p);
     for (const TileShape& listed : shapes_for(*unit)) {
       const bool mirrored = unit->form == MatrixUnit::Form::wmma && listed.m * listed.n > 128 * 128;
       const TileShape shape = mirrored ? wide_where_straight(listed, p) : listed;
       if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;
+      if (!bytes_fit(*unit, shape, turns)) continue;
       // A tile of one-byte elements has as many bytes, so twice as many steps. If they are turned, an item
       // reads four rows at once, and a tile must have enough of those: then it gets four times as many steps.
       // (With those, a group of 128 lanes without a unit spills registers, and so do Intel's units.)
       const bool bytes = size_of(unit->input) == 1;
       const bool longer = bytes && unit->form != MatrixUnit::Form::dpas &&
                           (!unit->of_lanes() || shape.waves_m * shape.waves_n > 4);
+      // Chips without asynchronous copies keep the next tile in registers: twice as many steps would spill.
+      const bool copies = unit->form != MatrixUnit::Form::mma || traits.async_copies;
       const int64_t k = unit->reads_local() ? shape.k / static_cast<int64_t>(size_of(unit->input))
-                                            : (bytes ? 2 : 1) * shape.k;
+                                            : (bytes && (copies || turns) ? 2 : 1) * shape.k;
       auto point = fitting(p, *unit, shape, k, shape.stages, traits);
       if (!point && longer) point = fitting(p, *unit, shape, 4 * shape.k, 1, traits);
       if (!point) continue;

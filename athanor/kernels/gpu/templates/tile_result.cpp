@@ -155,8 +155,8 @@ void TileKernel::store_result(bool splits) {
     code_.open(rows_loop);
     code_.open(columns_loop);
     if (unit_.of_lanes())
-      code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][j][e]);", c.elements,
-                             unit_.output == DType::i32 ? "HIDDEN_LANE" : "HIDDEN_F32"));
+      code_.line(
+          fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][j][e]);", c.elements, hidden_sum()));
     else
       code_.line("HIDDEN_VECTOR(sums[i][j]);");
     code_.close();
