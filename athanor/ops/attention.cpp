@@ -178,22 +178,25 @@ const RefArray* ref_mask(std::span<const RefArray> in, size_t place) {
   return in.size() > place ? &in[place] : nullptr;
 }
 
-double ref_lse(const RefScores& scores, int64_t row) {
-  double total = 0;
-  for (int64_t j = 0; j < scores.s; ++j) total += std::exp(scores.at(row, j));
-  return std::log(total);
-}
+/// Of a row: relative to its largest score, so that no mask is too low.
+struct RefSoftmax {
+  double largest = -infinity, total = 0;
+  RefSoftmax(const RefScores& scores, int64_t row) {
+    for (int64_t j = 0; j < scores.s; ++j) largest = std::max(largest, scores.at(row, j));
+    for (int64_t j = 0; j < scores.s; ++j) total += std::exp(scores.at(row, j) - largest);
+  }
+};
 
 RefArray attention_reference(std::span<const RefArray> in, const Attrs& attrs) {
   const RefScores scores(in[0], in[1], ref_mask(in, 3), attrs);
   const int64_t e = in[2].shape[-1];
   RefArray result(in[0].shape.with(-1, e));
   for (int64_t row = 0; row < scores.rows; ++row) {
-    const double lse = ref_lse(scores, row);
+    const RefSoftmax parts(scores, row);
     for (int64_t j = 0; j < scores.s; ++j)
       for (int64_t c = 0; c < e; ++c)
-        result[row * e + c] +=
-            std::exp(scores.at(row, j) - lse) * in[2][(row / scores.t * scores.s + j) * e + c];
+        result[row * e + c] += std::exp(scores.at(row, j) - parts.largest) / parts.total *
+                               in[2][(row / scores.t * scores.s + j) * e + c];
   }
   return result;
 }
@@ -201,7 +204,10 @@ RefArray attention_reference(std::span<const RefArray> in, const Attrs& attrs) {
 RefArray reference_lse(std::span<const RefArray> in, const Attrs& attrs) {
   const RefScores scores(in[0], in[1], ref_mask(in, 2), attrs);
   RefArray result(without_last(in[0].shape));
-  for (int64_t row = 0; row < scores.rows; ++row) result[row] = ref_lse(scores, row);
+  for (int64_t row = 0; row < scores.rows; ++row) {
+    const RefSoftmax parts(scores, row);
+    result[row] = parts.largest + std::log(parts.total);
+  }
   return result;
 }
 

@@ -72,7 +72,8 @@ class Writer {
   }
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
-           const Shape& output, const std::vector<std::string>& with = {}, const std::string& title = {}) {
+           const Shape& output, const std::vector<std::string>& with = {}, const std::string& title = {},
+           ComputeType compute = ComputeType::by_dtypes) {
     const auto desc = [&](const Shape& shape) {
       // Attention has one f32 number for each query.
       const bool number = shape.rank() == 3 && std::string_view(op).starts_with("attention");
@@ -81,6 +82,7 @@ class Writer {
     KernelRequest request{&find_op(op), attrs, {}, {desc(output)}, {}};
     if (request.op->name == "wide_batch_matmul")
       request.outputs[0].dtype = dtype == DType::i8 ? DType::i32 : DType::f32;
+    request.compute = compute;
     for (const Shape& input : inputs) request.inputs.push_back(desc(input));
     use_layouts(request);
     for (const std::string& other : with) {
@@ -90,7 +92,8 @@ class Writer {
     if (!with.empty() && !gpu_computes_together(request, own_)) return;
     const bool all_memory = request.op->name.ends_with("batch_matmul") ||
                             request.op->name.find("attention") != std::string::npos || !title.empty();
-    add(request, all_memory ? own_ : traits_, to_string(dtype), title);
+    add(request, all_memory ? own_ : traits_, compute == ComputeType::tf32 ? "tf32" : to_string(dtype),
+        title);
   }
 
   /// A product of square matrices with factors rounded to tf32, if the chip multiplies these.
@@ -266,14 +269,18 @@ void add_convolution(Writer& writer, DType dtype, const Shape& x, const Shape& w
   writer.add("conv2d_weight_grad", attrs, dtype, {x, y}, w, {}, direction(" dw: "));
 }
 
-void add_attention(Writer& writer, DType dtype, const Shape& x, bool causal) {
+void add_attention(Writer& writer, DType dtype, const Shape& x, bool causal,
+                   ComputeType compute = ComputeType::by_dtypes) {
   const Attrs attrs = {{"causal", causal}, {"scale", 0.125}};
   const Shape rows{x[0], x[1], x[2]};
-  writer.add("scaled_dot_product_attention", attrs, dtype, {x, x, x}, x);
-  writer.add("attention_grad_q", attrs, dtype, {x, x, x, x, rows, rows}, x);
-  writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x, {"attention_grad_v"});
-  writer.add("attention_grad_q", attrs, dtype, {x, x, x, x, rows, rows}, x,
-             {"attention_grad_k", "attention_grad_v"});
+  const auto add = [&](const char* op, const std::vector<Shape>& inputs,
+                       const std::vector<std::string>& with = {}) {
+    writer.add(op, attrs, dtype, inputs, x, with, "", compute);
+  };
+  add("scaled_dot_product_attention", {x, x, x});
+  add("attention_grad_q", {x, x, x, x, rows, rows});
+  add("attention_grad_k", {x, x, x, x, rows, rows}, {"attention_grad_v"});
+  add("attention_grad_q", {x, x, x, x, rows, rows}, {"attention_grad_k", "attention_grad_v"});
 }
 
 // Kernels that a step has only if not all gradients are wanted, and one that takes little of its time.
@@ -295,7 +302,12 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
     for (const bool b_along_k : {false, true}) writer.add_bytes(dtype, 4096, b_along_k);
   for (const DType dtype : {DType::f32, DType::f16}) writer.add_normalised(dtype, 4096, 4096, 4096);
   // The attention of GPT-2 small, with 8 texts.
-  if (!matrix_units(target, architecture).empty()) add_attention(writer, DType::f16, {8, 12, 1024, 64}, true);
+  const auto units = matrix_units(target, architecture);
+  const Shape texts{8, 12, 1024, 64};
+  if (!units.empty()) add_attention(writer, DType::f16, texts, true);
+  if (std::ranges::any_of(
+          units, [](const MatrixUnit& unit) { return unit.tf32 && unit.form == MatrixUnit::Form::mma; }))
+    add_attention(writer, DType::f32, texts, true, ComputeType::tf32);
   writer.finish();
 }
 

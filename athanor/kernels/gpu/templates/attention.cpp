@@ -130,6 +130,7 @@ AttentionProblem attention_problem(const KernelRequest& request, Kind kind) {
                            // Of v and the result; 1 if there is neither.
                            .e = kind == Kind::lse ? 1 : request.inputs[2].shape[-1],
                            .causal = request.attrs.flag("causal"),
+                           .tf32 = request.compute == ComputeType::tf32,
                            .scale = request.attrs.number("scale")};
   const auto add = [&](const std::string& type, const std::string& name) {
     problem.parameters += fmt::format("{}BUFFER({}, {})", problem.parameters.empty() ? "" : ", ", type, name);
@@ -169,6 +170,7 @@ std::vector<GpuCandidate> attention_candidates(const KernelRequest& request, Kin
                                                const GpuTraits& traits) {
   const AttentionProblem problem = attention_problem(request, kind);
   std::vector<GpuCandidate> candidates = flash_candidates(problem, traits);
+  if (problem.tf32) return candidates;
   std::vector<AttentionPoint> points =
       traits.grain->points->attention(problem, AttentionFootprint(problem), traits);
   if (points.empty()) points.push_back({1, 1, std::min(traits.grain->items, traits.max_group_size)});
@@ -230,6 +232,7 @@ bool serves_attention(std::span<const TensorType> inputs, const TensorType& outp
                        .candidates = attention,
                        .serves = serves_attention,
                        .together = attention_together,
+                       .tf32 = true,
                        .strided = true});
 
 }  // namespace

@@ -31,6 +31,7 @@ struct AttentionProblem {
   DType dtype = DType::f32;
   int64_t batches = 1, queries = 1, keys = 1, d = 1, e = 1;
   bool causal = false;
+  bool tf32 = false;  // factors of f32 may be rounded to tf32
   double scale = 1;
   Matrix q, k, v, g, mask;        // without a name: not there
   Matrix out, out_2;              // the results; without a name: not there, or no matrix

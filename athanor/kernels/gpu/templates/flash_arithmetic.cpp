@@ -31,6 +31,15 @@ std::string FlashKernel::factor() const {
   return number(scaled_first() ? 1 : p_.scale * std::numbers::log2e);
 }
 
+std::string FlashKernel::power(const std::string& score, const std::string& base) const {
+  if (!masked()) return fmt::format("EXP2(FMA({}, {}, -{}))", score, factor(), base);
+  return fmt::format("EXP2(({} - {}) * {})", score, base, number(std::numbers::log2e));
+}
+
+std::string FlashKernel::times_f32(double value) { return value == 1 ? "" : " * " + number(value); }
+
+double FlashKernel::of_lse() const { return masked() ? 1 : std::numbers::log2e; }
+
 void FlashKernel::fence(bool wanted) {
   if (wanted) code_.line("SCHEDULE_FENCE();");
 }
@@ -38,7 +47,7 @@ void FlashKernel::fence(bool wanted) {
 /// result += own rows by other rows, along features.
 void FlashKernel::product(const std::string& result, const FlashBlock& own, const std::string& held,
                           int64_t own_at, const FlashBlock& other, const std::string& at) {
-  each_tile("f", own.features() / 16, [&] {
+  each_tile("f", own.features() / u_.plain_steps(), [&] {
     fence(!tight());
     if (point_.own_local) {
       code_.line(fmt::format("{} {}[{}][1];", u_.plain_type(), held, point_.tiles));
@@ -78,8 +87,7 @@ void FlashKernel::product(const std::string& result, const FlashBlock& own, cons
 /// mask.
 void FlashKernel::limit() {
   const int64_t shift = p_.keys - p_.queries;
-  const bool masked = !p_.mask.name.empty();
-  if (scaled_first() && !masked)
+  if (scaled_first() && !masked())
     each_tile("i", point_.tiles, [&] {
       each_tile("j", score_tiles(), [&] {
         for (int e = 0; e < elements(); ++e)
@@ -88,7 +96,7 @@ void FlashKernel::limit() {
     });
   std::string when;
   const auto either = [&](const std::string& condition) { when += (when.empty() ? "" : " || ") + condition; };
-  if (masked) either("1");
+  if (masked()) either("1");
   if (p_.other() % point_.block != 0) either(fmt::format("next > {}", p_.other()));
   if (p_.causal && !by_keys()) either(fmt::format("next > {}", plus("first + 1", std::to_string(shift))));
   if (p_.causal && by_keys())
@@ -107,13 +115,12 @@ void FlashKernel::limit() {
         const std::string query = by_keys() ? "other" : own, key = by_keys() ? own : "other";
         std::string seen = fmt::format("other < {}", p_.other());
         if (p_.causal) seen += fmt::format(" && {} <= {}", key, plus(query, std::to_string(shift)));
-        if (masked || own_end) seen += fmt::format(" && {} < {}", own, p_.own());
+        if (masked() || own_end) seen += fmt::format(" && {} < {}", own, p_.own());
         std::string score = fmt::format("scores[i][j][{}]", e);
-        if (masked) {
-          score = fmt::format("{} * {} + LOAD({}, mask, {} + {} * (i64){} + {} * (i64){}) * {}", score,
-                              number(p_.scale * std::numbers::log2e), language_name(p_.dtype), p_.mask.start,
-                              query, p_.mask.row, key, p_.mask.feature, number(std::numbers::log2e));
-        }
+        if (masked())
+          score = fmt::format("{} * {} + LOAD({}, mask, {} + {} * (i64){} + {} * (i64){})", score,
+                              number(p_.scale), language_name(p_.dtype), p_.mask.start, query, p_.mask.row,
+                              key, p_.mask.feature);
         code_.open("");
         code_.line(fmt::format("const int other = {};", other));
         code_.line(fmt::format("scores[i][j][{}] = {} ? {} : -1.0f / 0.0f;", e, seen, score));
@@ -146,16 +153,17 @@ void FlashKernel::weigh_by_softmax() {
                           s, 1 << bit));
     for (int s = 0; s < slots(); ++s) {
       // If nothing was seen yet, avoids infinity minus infinity.
-      code_.line(
-          fmt::format("const f32 base_{0} = now_{0} == -1.0f / 0.0f ? 0.0f : now_{0} * {1};", s, factor()));
-      code_.line(
-          fmt::format("const f32 shrink_{0} = EXP2(FMA(largest[i][{0}], {1}, -base_{0}));", s, factor()));
+      code_.line(fmt::format("const f32 base_{0} = now_{0} == -1.0f / 0.0f ? 0.0f : now_{0}{1};", s,
+                             times_f32(scaled_first() ? 1 : p_.scale * std::numbers::log2e)));
+      code_.line(fmt::format("const f32 shrink_{} = {};", s,
+                             power(fmt::format("largest[i][{}]", s), fmt::format("base_{}", s))));
       code_.line(fmt::format("largest[i][{0}] = now_{0}, total[i][{0}] *= shrink_{0};", s));
     }
     each_tile("j", score_tiles(), [&] {
       for (int e = 0; e < elements(); ++e)
-        code_.line(fmt::format("scores[i][j][{0}] = EXP2(FMA(scores[i][j][{0}], {1}, -base_{2}));", e,
-                               factor(), slot_of(e)));
+        code_.line(
+            fmt::format("scores[i][j][{}] = {};", e,
+                        power(fmt::format("scores[i][j][{}]", e), fmt::format("base_{}", slot_of(e)))));
       for (int s = 0; s < slots(); ++s) code_.line(fmt::format("total[i][{}] += {};", s, of_slot(s, added)));
     });
     if (sums_by_second())
@@ -173,8 +181,7 @@ void FlashKernel::weigh_by_lse(const std::string& numbers) {
         const std::string lse =
             by_keys() ? fmt::format("numbers[{} + other_lane + j * {} + {}]", numbers, u_.tile(), other_of(e))
                       : fmt::format("own_lse[i][{}]", slot_of(e));
-        code_.line(
-            fmt::format("scores[i][j][{0}] = EXP2(FMA(scores[i][j][{0}], {1}, -{2}));", e, factor(), lse));
+        code_.line(fmt::format("scores[i][j][{}] = {};", e, power(fmt::format("scores[i][j][{}]", e), lse)));
       }
     });
   });
@@ -201,6 +208,11 @@ void FlashKernel::pack(const std::string& weights, const std::string& step) {
     return fmt::format("NEAR_PACKED({}, {}{}, {}{})", language_name(p_.dtype), tile, fmt::format("[{}]", e),
                        tile, fmt::format("[{}]", e + 1));
   };
+  if (u_.size() == 4) {
+    for (int r = 0; r < 4; ++r)
+      code_.line(fmt::format("ROUND_TO_TF32(p[i][{}], {}[i][{}][{}]);", r, weights, step, r % 2 * 2 + r / 2));
+    return;
+  }
   if (u_.mma()) {
     for (int h = 0; h < 2; ++h)
       for (int s = 0; s < 2; ++s)

@@ -15,7 +15,9 @@ std::string FlashUnit::part_of(const std::string& name, int64_t units, int64_t u
 
 bool FlashUnit::fits() const {
   if (!unit->exchanges_lanes()) return false;
-  if (unit->output != DType::f32 || (unit->input != DType::f16 && unit->input != DType::bf16)) return false;
+  if (unit->output != DType::f32) return false;
+  if (unit->tf32) return mma();
+  if (unit->input != DType::f16 && unit->input != DType::bf16) return false;
   return mma() || unit->form == MatrixUnit::Form::wmma ||
          (unit->form == MatrixUnit::Form::mfma && unit->m == 32);
 }
@@ -30,14 +32,14 @@ FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features,
       name_(name.empty() ? matrix.name : name) {}
 
 bool FlashBlock::fits() const {
-  const int64_t reach = (size_.rows * matrix_.row + features_ * matrix_.feature) * 2;
+  const int64_t reach = (size_.rows * matrix_.row + features_ * matrix_.feature) * unit_.size();
   return matrix_.row >= 0 && matrix_.feature >= 0 && reach < INT32_MAX &&
          (!turned() || size_.rows / 2 % pairs_together() == 0);
 }
 
 // ---- From global to local memory ----
 
-/// Declares the row and the chunk of 8 features with which an item's i-th piece of work begins.
+/// Declares the row and the chunk of features with which an item's i-th piece of work begins.
 void FlashBlock::declare_chunk(Code& code) const {
   code.line(
       fmt::format("const int work = {};", share() == 1 ? "item" : fmt::format("item + i * {}", size_.items)));
@@ -57,9 +59,9 @@ void FlashBlock::declare(Code& code, const std::string& first) const {
   if (turned()) code.line(fmt::format("int {}_turned_to[{}];", n, share()));
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
   declare_chunk(code);
-  code.line(fmt::format("{}_from[i] = (u32)({} + {}) * 2;", n, times("row", matrix_.row),
-                        times("chunk", 8 * matrix_.feature)));
-  if (plain()) code.line(fmt::format("{}_to[i] = row * {} + chunk * 8;", n, pitch()));
+  code.line(fmt::format("{}_from[i] = (u32)({} + {}) * {};", n, times("row", matrix_.row),
+                        times("chunk", unit_.chunk() * matrix_.feature), unit_.size()));
+  if (plain()) code.line(fmt::format("{}_to[i] = row * {} + chunk * {};", n, pitch(), unit_.chunk()));
   if (turned())
     code.line(fmt::format("{}_turned_to[i] = chunk * {} + row;", n, 8 * turned_pitch() + extra()));
   code.close();
@@ -69,9 +71,12 @@ void FlashBlock::declare(Code& code, const std::string& first) const {
 void FlashBlock::declare_lanes(Code& code) const {
   const std::string n = name();
   if (unit_.mma()) {
-    code.line(fmt::format("const int {0}_own_lane = lane % 16 * {1} + lane / 16 * 8;", n, pitch()));
     code.line(
-        fmt::format("const int {0}_lane = (lane % 8 + lane / 16 * 8) * {1} + lane / 8 % 2 * 8;", n, pitch()));
+        fmt::format("const int {}_own_lane = lane % 16 * {} + lane / 16 * {};", n, pitch(), unit_.chunk()));
+    code.line(fmt::format("const int {}_lane = (lane % 8 + lane / 16 * 8) * {} + lane / 8 % 2 * {};", n,
+                          pitch(), unit_.chunk()));
+    if (unit_.size() == 4)
+      code.line(fmt::format("const int {}_turned_lane = lane % 4 * {} + lane / 4;", n, 2 * pitch()));
     return;
   }
   const int64_t m = unit_.unit->m;
@@ -105,20 +110,22 @@ void FlashBlock::close_share(Code& code) const {
 std::string FlashBlock::inside(int64_t row, int64_t element, const std::string& left) const {
   std::string text;
   if (!left.empty()) text = fmt::format("{} < {}", plus("row", row), left);
-  if (real_features_ % 8 != 0 || real_features_ < features_)
-    text += fmt::format("{}chunk * 8 + {} < {}", text.empty() ? "" : " && ", element, real_features_);
+  if (real_features_ % unit_.chunk() != 0 || real_features_ < features_)
+    text += fmt::format("{}chunk * {} + {} < {}", text.empty() ? "" : " && ", unit_.chunk(), element,
+                        real_features_);
   return text;
 }
 
 void FlashBlock::load_chunk(Code& code, const std::string& held, int64_t row, const std::string& left) const {
   const std::string n = name();
   const auto start = [&](int64_t e) {
-    return plus(n + "_memory", (row * matrix_.row + e * matrix_.feature) * 2);
+    return plus(n + "_memory", (row * matrix_.row + e * matrix_.feature) * unit_.size());
   };
-  if (matrix_.vector >= 2) {
-    for (int64_t e = 0; e < 8; e += matrix_.vector) {
-      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {}_from[i]);", matrix_.vector / 2,
-                                           held, e / 2, start(e), n);
+  const int64_t of_register = 4 / unit_.size();
+  if (matrix_.vector >= of_register) {
+    for (int64_t e = 0; e < unit_.chunk(); e += matrix_.vector) {
+      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {}_from[i]);",
+                                           matrix_.vector / of_register, held, e / of_register, start(e), n);
       const std::string condition = inside(row, e, left);
       if (!condition.empty() && e == 0) code.line(fmt::format("{} = (u32x4)(0u);", held));
       code.line(condition.empty() ? read : fmt::format("if ({}) {}", condition, read));
@@ -162,21 +169,22 @@ void FlashBlock::store(Code& code, const std::string& at) const {
 void FlashBlock::copy(Code& code, const std::string& at, const std::string& left) const {
   const std::string n = name();
   open_share(code, !inside(0, 0, left).empty());
-  for (int64_t e = 0; e < 8; e += matrix_.vector) {
+  for (int64_t e = 0; e < unit_.chunk(); e += matrix_.vector) {
     const std::string condition = inside(0, e, left);
     const std::string to = plus(plus("tiles", at) + " + " + n + "_to[i]", e);
-    const std::string offset = plus(n + "_from[i]", e * 2);
+    const std::string offset = plus(n + "_from[i]", e * matrix_.feature * unit_.size());
     // A copy that stores zeros needs a valid address too.
-    code.line(condition.empty()
-                  ? fmt::format("ASYNC_COPY({}, {}, {}_memory + {});", matrix_.vector * 2, to, n, offset)
-                  : fmt::format("ASYNC_COPY_OR_ZERO({}, {}, {}_memory + ({} ? {} : 0), {});",
-                                matrix_.vector * 2, to, n, condition, offset, condition));
+    code.line(
+        condition.empty()
+            ? fmt::format("ASYNC_COPY({}, {}, {}_memory + {});", matrix_.vector * unit_.size(), to, n, offset)
+            : fmt::format("ASYNC_COPY_OR_ZERO({}, {}, {}_memory + ({} ? {} : 0), {});",
+                          matrix_.vector * unit_.size(), to, n, condition, offset, condition));
   }
   close_share(code);
 }
 
 void FlashBlock::advance(Code& code) const {
-  const int64_t bytes = size_.rows * matrix_.row * 2;
+  const int64_t bytes = size_.rows * matrix_.row * unit_.size();
   code.line(fmt::format("{}_memory += {}{};", name(), bytes, bytes > INT32_MAX ? "L" : ""));
 }
 
@@ -185,8 +193,9 @@ void FlashBlock::advance(Code& code) const {
 void FlashBlock::read_own(Code& code, const std::string& part, const std::string& at, const std::string& row,
                           const std::string& f) const {
   const std::string n = name();
-  const std::string from = plus("tiles", at) + fmt::format(" + ({}) * {} + {} * 16 + {}_{}lane", row, pitch(),
-                                                           f, n, unit_.mma() ? "own_" : "");
+  const std::string from =
+      plus("tiles", at) + fmt::format(" + ({}) * {} + {} * {} + {}_{}lane", row, pitch(), f,
+                                      unit_.plain_steps(), n, unit_.mma() ? "own_" : "");
   if (unit_.mma()) {
     code.line(fmt::format("LOAD_MATRICES({}, {});", part, from));
   } else if (unit_.doubled()) {
@@ -202,13 +211,22 @@ void FlashBlock::read_own(Code& code, const std::string& part, const std::string
 void FlashBlock::read_plain(Code& code, const std::string& part, const std::string& at, const std::string& j,
                             const std::string& f) const {
   if (!unit_.mma()) return read_own(code, part, at, times(j, unit_.read()), f);
-  code.line(fmt::format("LOAD_MATRICES({}, {} + {} * {} + {} * 16 + {}_lane);", part, plus("tiles", at), j,
-                        16 * pitch(), f, name()));
+  code.line(fmt::format("LOAD_MATRICES({}, {} + {} * {} + {} * {} + {}_lane);", part, plus("tiles", at), j,
+                        16 * pitch(), f, unit_.plain_steps(), name()));
 }
 
 void FlashBlock::read_turned(Code& code, const std::string& part, const std::string& at, const std::string& t,
                              const std::string& f) const {
   const std::string n = name();
+  if (unit_.size() == 4) {
+    // Lane l has rows 2 (l % 4) and 2 (l % 4) + 1 as its steps l % 4 and l % 4 + 4: the scores' columns.
+    code.line(fmt::format("const int from = {} + {} * {} + {} * 16 + {}_turned_lane;", at, t,
+                          unit_.turned_steps() * pitch(), f, n));
+    for (int64_t r = 0; r < 4; ++r)
+      code.line(fmt::format("READ_REGISTERS(1, {}, {}, tiles + {});", part, r,
+                            plus("from", r % 2 * pitch() + r / 2 * 8)));
+    return;
+  }
   if (unit_.mma()) {
     code.line(fmt::format("LOAD_MATRICES_TURNED({}, {} + {} * {} + {} * 16 + {}_own_lane);", part,
                           plus("tiles", at), t, 16 * pitch(), f, n));

@@ -3,7 +3,8 @@
 //
 // Local memory has it in one form or in both: plain, [row][feature], for products that sum along features,
 // and turned, [feature][row], for those that sum along rows. If the unit's loads turn (NVIDIA), the plain
-// form serves both. Rows are padded so that the lanes of a wave touch all banks equally often.
+// form serves both: elements of 32 bits are read one by one, in an order of rows that avoids bank conflicts.
+// Rows are padded so that the lanes of a wave touch all banks equally often.
 #pragma once
 #include <string>
 
@@ -28,14 +29,19 @@ struct FlashUnit {
   int LaneLayout::Cell::*own() const { return mma() ? &LaneLayout::Cell::row : &LaneLayout::Cell::column; }
   int LaneLayout::Cell::*other() const { return mma() ? &LaneLayout::Cell::column : &LaneLayout::Cell::row; }
 
+  int64_t size() const { return static_cast<int64_t>(size_of(unit->input)); }
+  int64_t chunk() const { return 16 / size(); }  // elements of 16 bytes
   // Steps along k that are read at once: features of a plain block, rows of a turned one.
-  static constexpr int64_t plain_steps = 16;
-  int64_t turned_steps() const { return mma() || doubled() || unit->m == 16 ? 16 : 8; }
+  int64_t plain_steps() const { return 2 * chunk(); }
+  int64_t turned_steps() const {
+    if (mma()) return 2 * chunk();
+    return doubled() || unit->m == 16 ? 16 : 8;
+  }
   /// The type of what is read at once; how many units multiply it one after another; the part that unit u
   /// takes.
   std::string plain_type() const { return doubled() ? "u32x8" : "u32x4"; }
   std::string turned_type() const { return doubled() ? "u32x8" : unit->m == 32 ? "u32x2" : "u32x4"; }
-  int64_t plain_units() const { return plain_steps / unit->k; }
+  int64_t plain_units() const { return plain_steps() / unit->k; }
   int64_t turned_units() const { return turned_steps() / unit->k; }
   static std::string part_of(const std::string& name, int64_t units, int64_t u);
   /// Whether attention's kernels can use it.
@@ -56,7 +62,7 @@ class FlashBlock {
   int64_t features() const { return features_; }                             // with padding
   int64_t held_registers() const { return share() * loads() * 4; }
   /// Whether ASYNC_COPY can fill it, and offsets within it fit 32 bits.
-  bool copies() const { return unit_.mma() && matrix_.vector * 2 >= 4; }
+  bool copies() const { return unit_.mma() && matrix_.vector * unit_.size() >= 4; }
   bool fits() const;
   bool even() const { return work() % size_.items == 0; }  // items have equal shares
 
@@ -72,7 +78,7 @@ class FlashBlock {
   void copy(Code& code, const std::string& at, const std::string& left) const;
   void advance(Code& code) const;  // by a block
 
-  /// Reads own rows: `part` gets the features from 16 * `f` on, of the rows from `row` on.
+  /// Reads own rows: `part` gets the features of step `f`, of the rows from `row` on.
   void read_own(Code& code, const std::string& part, const std::string& at, const std::string& row,
                 const std::string& f) const;
   /// The same for other rows; `j` counts by FlashUnit::read().
@@ -91,7 +97,7 @@ class FlashBlock {
  private:
   bool turned() const { return size_.turned && !unit_.mma(); }
   bool plain() const { return size_.plain || unit_.mma(); }
-  int64_t pitch() const { return features_ + 8; }
+  int64_t pitch() const { return features_ + unit_.chunk(); }
   // The turned form: padding of a row and after eight rows, and pairs of rows that neighbours fill.
   bool wide() const { return unit_.unit->m == 32; }
   int64_t turned_pitch() const { return size_.rows + (wide() ? 4 : 8); }
@@ -101,7 +107,7 @@ class FlashBlock {
   int64_t turned_elements() const {
     return turned() ? features_ * turned_pitch() + features_ / 8 * extra() : 0;
   }
-  int64_t chunks() const { return features_ / 8; }
+  int64_t chunks() const { return features_ / unit_.chunk(); }
   int64_t loads() const { return turned() ? 2 : 1; }  // chunks of one piece of work
   int64_t work() const { return size_.rows / loads() * chunks(); }
   int64_t share() const { return (work() + size_.items - 1) / size_.items; }

@@ -64,14 +64,15 @@ int64_t FlashKernel::tile_elements() const {
 }
 
 int64_t FlashKernel::local_bytes() const {
-  return tile_elements() * 2 + (by_keys() ? stages() * 2 * point_.items() * 4 : 0);
+  return tile_elements() * u_.size() + (by_keys() ? stages() * 2 * point_.items() * 4 : 0);
 }
 
 int64_t FlashKernel::registers() const {
   const int64_t part = u_.doubled() ? 8 : 4, lane_share = u_.unit->wave;
   const int64_t own =
-      point_.own_local ? 0
-                       : point_.tiles * (own_1_.features() + (own_2_ ? own_2_->features() : 0)) / 16 * part;
+      point_.own_local
+          ? 0
+          : point_.tiles * (own_1_.features() + (own_2_ ? own_2_->features() : 0)) / u_.plain_steps() * part;
   const int64_t features =
       (sums_by_first() ? other_1_.features() : 0) + (sums_by_second() ? other_2_->features() : 0);
   const int64_t scores = point_.block * (p_.has_second() ? 2 : 1);
@@ -84,8 +85,8 @@ bool FlashKernel::even() const {
   return point_.async || (other_1_.even() && (!other_2_ || other_2_->even()));
 }
 
-bool FlashKernel::fits(const GpuTraits& traits) const {
-  if (point_.items() > traits.max_group_size || local_bytes() > traits.local_bytes) return false;
+bool FlashKernel::fits(const GpuTraits& traits, int64_t most_local_bytes) const {
+  if (point_.items() > traits.max_group_size || local_bytes() > most_local_bytes) return false;
   for (const FlashBlock* block :
        {&own_1_, &other_1_, own_2_ ? &*own_2_ : nullptr, other_2_ ? &*other_2_ : nullptr})
     if (block != nullptr && !block->fits()) return false;
@@ -136,9 +137,16 @@ void FlashKernel::begin() {
                   by_keys() ? "queries" : "keys", point_.block, u_.unit->name));
   code_.open(fmt::format("KERNEL void flash_attention({})", p_.parameters));
   code_.line(p_.binds);
-  code_.line(fmt::format("LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];", language_name(p_.dtype),
-                         tile_elements()));
-  if (by_keys()) code_.line(fmt::format("LOCAL f32 numbers[{}];", stages() * 2 * point_.items()));
+  const std::string_view type = language_name(p_.dtype);
+  const int64_t of_numbers = by_keys() ? stages() * 2 * point_.items() : 0;
+  if (point_.at_launch) {
+    code_.line(fmt::format("LOCAL_AT_LAUNCH(STORED({}), tiles, {});", type, local_bytes() / u_.size()));
+    if (of_numbers > 0) code_.line(fmt::format("f32 *const numbers = (f32 *)(tiles + {});", tile_elements()));
+  } else {
+    code_.line(
+        fmt::format("LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];", type, tile_elements()));
+    if (of_numbers > 0) code_.line(fmt::format("LOCAL f32 numbers[{}];", of_numbers));
+  }
   const int64_t rounds = of_all() ? point_.parts : chunks;
   code_.line(fmt::format("const i64 batch = GROUP_ID(0) / {};", rounds));
   std::string chunk = fmt::format("GROUP_ID(0) % {}", rounds);
@@ -169,9 +177,10 @@ void FlashKernel::load_own() {
     code_.close();
   };
   const auto read = [&](const FlashBlock& block, const char* name, int64_t at) {
-    code_.line(fmt::format("{} {}[{}][{}];", u_.plain_type(), name, point_.tiles, block.features() / 16));
+    code_.line(fmt::format("{} {}[{}][{}];", u_.plain_type(), name, point_.tiles,
+                           block.features() / u_.plain_steps()));
     each_tile("i", point_.tiles, [&] {
-      each_tile("f", block.features() / 16, [&] {
+      each_tile("f", block.features() / u_.plain_steps(), [&] {
         block.read_own(code_, fmt::format("{}[i][f]", name), std::to_string(at),
                        fmt::format("wave * {} + i * {}", point_.wave_rows(), u_.own_rows()), "f");
       });
@@ -214,8 +223,8 @@ void FlashKernel::declare_rows() {
       code_.open("");
       code_.line(fmt::format("const i64 row = batch * {} + MIN({}, {});", p_.queries, own_row("i", s),
                              p_.queries - 1));
-      code_.line(fmt::format("own_lse[i][{}] = LOAD({}, lse, {}) * 1.44269504f;", s,
-                             language_name(p_.lse.dtype), p_.lse.index));
+      code_.line(fmt::format("own_lse[i][{}] = LOAD({}, lse, {}){};", s, language_name(p_.lse.dtype),
+                             p_.lse.index, times_f32(of_lse())));
       code_.line(fmt::format("own_delta[i][{}] = LOAD({}, delta, {});", s, language_name(p_.delta.dtype),
                              p_.delta.index));
       code_.close();
@@ -228,8 +237,8 @@ void FlashKernel::load_numbers(const std::string& begin) {
   code_.open("");
   code_.line(
       fmt::format("const i64 row = batch * {} + MIN({} + item, {});", p_.queries, begin, p_.queries - 1));
-  code_.line(
-      fmt::format("held_lse = LOAD({}, lse, {}) * 1.44269504f;", language_name(p_.lse.dtype), p_.lse.index));
+  code_.line(fmt::format("held_lse = LOAD({}, lse, {}){};", language_name(p_.lse.dtype), p_.lse.index,
+                         times_f32(of_lse())));
   code_.line(fmt::format("held_delta = LOAD({}, delta, {});", language_name(p_.delta.dtype), p_.delta.index));
   code_.close();
 }
@@ -375,6 +384,7 @@ GpuLaunch FlashKernel::launch() {
           .groups = {p_.batches * (of_all() ? point_.parts : ceil_div(p_.own(), point_.rows())), 1, 1},
           .group_size = {point_.items(), 1, 1},
           .local_bytes = local_bytes(),
+          .local_at_launch = point_.at_launch,
           .arguments = p_.arguments};
 }
 

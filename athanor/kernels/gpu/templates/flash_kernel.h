@@ -20,6 +20,7 @@ struct FlashPoint {
   int64_t block = 64;      // other rows at a time
   bool async = false;      // filled by asynchronous copies, in two stages; else through registers
   bool own_local = false;  // own rows stay in local memory, else in registers
+  bool at_launch = false;  // local memory is asked for at launch, because it is more than kernels may declare
   int64_t parts = 0;  // of a head's keys, for all three gradients: groups take chunks of own rows in turn
 
   int64_t items() const { return waves * unit.unit->wave; }
@@ -30,7 +31,7 @@ struct FlashPoint {
 class FlashKernel {
  public:
   FlashKernel(const AttentionProblem& problem, const FlashPoint& point);
-  bool fits(const GpuTraits& traits) const;
+  bool fits(const GpuTraits& traits, int64_t most_local_bytes) const;
   int64_t local_bytes() const;
   /// Whether items have equal shares of the work of filling local memory.
   bool even() const;
@@ -54,8 +55,14 @@ class FlashKernel {
   bool by_keys() const { return p_.by_keys(); }
   bool of_all() const { return p_.kind == AttentionKind::grad_qkv; }
   /// Whether scores are multiplied by the scale in a separate step; else within the exponent.
-  bool scaled_first() const { return !p_.mask.name.empty() || p_.scale <= 0; }
+  bool scaled_first() const { return masked() || p_.scale <= 0; }
   std::string factor() const;  // of scores in an exponent of 2
+  /// A score's weight relative to the base. Both are exponents of 2, or with a mask of e: times log2(e), one
+  /// of -3.4e38 would overflow, and a row that it hides as a whole would have no weights.
+  std::string power(const std::string& score, const std::string& base) const;
+  static std::string times_f32(double value);  // " * 0.125f"; "" for 1
+  bool masked() const { return !p_.mask.name.empty(); }
+  double of_lse() const;  // the factor of a log-sum-exp as a base
 
   // The unit's C.
   int64_t elements() const { return u_.unit->c.elements; }

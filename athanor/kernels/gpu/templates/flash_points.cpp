@@ -83,23 +83,42 @@ double flash_cost(const AttentionProblem& p, const FlashKernel& kernel, const Fl
 
 }  // namespace
 
-std::vector<FlashPoint> flash_points(const AttentionProblem& problem, const GpuTraits& traits) {
-  std::vector<std::pair<double, FlashPoint>> ranked;
+namespace {
+
+using RankedPoints = std::vector<std::pair<double, FlashPoint>>;
+
+/// Those that take no more local memory.
+RankedPoints ranked_points(const AttentionProblem& problem, const GpuTraits& traits,
+                           int64_t most_local_bytes) {
+  RankedPoints ranked;
   for (const MatrixUnit& one : traits.matrix_units) {
     const FlashUnit unit{&one};
-    if (one.input != problem.dtype || one.tf32 || !unit.fits()) continue;
+    if (one.input != problem.dtype || one.tf32 != problem.tf32 || !unit.fits()) continue;
     for (const FlashShape& shape : flash_shapes(problem, one)) {
       FlashPoint point{unit, shape.waves, shape.tiles, shape.block};
       point.async = traits.async_copies;
-      if (!FlashKernel(problem, point).fits(traits)) point.async = false;
+      if (!FlashKernel(problem, point).fits(traits, most_local_bytes)) point.async = false;
       if (FlashKernel(problem, point).registers() > register_limit(one)) point.own_local = true;
+      point.at_launch = FlashKernel(problem, point).local_bytes() > traits.local_bytes;
       const FlashKernel kernel(problem, point);
-      if (!kernel.fits(traits) || kernel.registers() > register_limit(one)) continue;
+      if (!kernel.fits(traits, most_local_bytes) || kernel.registers() > register_limit(one)) continue;
       const bool in_order = problem.kind == AttentionKind::grad_qkv;
       ranked.emplace_back(in_order ? 0 : flash_cost(problem, kernel, point, traits), point);
     }
     break;  // the units are in order, best first
   }
+  return ranked;
+}
+
+}  // namespace
+
+std::vector<FlashPoint> flash_points(const AttentionProblem& problem, const GpuTraits& traits) {
+  // All gradients pass scores through local memory in pairs of 16 bits.
+  if (problem.tf32 && problem.kind == AttentionKind::grad_qkv) return {};
+  // A compute unit should have room for two groups.
+  const int64_t all = traits.most_local_bytes();
+  RankedPoints ranked = ranked_points(problem, traits, std::max(traits.local_bytes, all / 2));
+  if (ranked.empty()) ranked = ranked_points(problem, traits, all);
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
   constexpr size_t most = 3;
   std::vector<FlashPoint> points;

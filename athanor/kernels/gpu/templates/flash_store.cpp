@@ -1,6 +1,8 @@
 // The end of attention's kernels: results go to memory.
 #include <fmt/format.h>
 
+#include <numbers>
+
 #include "athanor/kernels/gpu/templates/flash_kernel.h"
 #include "athanor/kernels/gpu/templates/lane_exchange.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
@@ -19,14 +21,13 @@ void FlashKernel::finish_rows() {
 }
 
 void FlashKernel::store_lse(const char* out) {
+  // The largest score is still without the scale, unless it is an exponent of 2 or has a mask.
+  const double of_largest = !scaled_first() ? p_.scale : masked() ? 1 : std::numbers::ln2;
   each_tile("i", point_.tiles, [&] {
     for (int s = 0; s < slots(); ++s) {
       code_.open(fmt::format("if (other_lane == 0 && {} < {})", own_row("i", s), p_.own()));
-      // The largest score is multiplied by the scale or, if it already is an exponent of 2, by the logarithm
-      // of 2.
-      code_.line(
-          fmt::format("STORE(f32, {}, batch * {} + {}, largest[i][{}] * {:.9e}f + log_f32(total[i][{}]));",
-                      out, p_.own(), own_row("i", s), s, scaled_first() ? 0.693147180559945 : p_.scale, s));
+      code_.line(fmt::format("STORE(f32, {}, batch * {} + {}, largest[i][{}]{} + log_f32(total[i][{}]));",
+                             out, p_.own(), own_row("i", s), s, times_f32(of_largest), s));
       code_.close();
     }
   });
@@ -73,7 +74,7 @@ void FlashKernel::store_exchanged(const AttentionProblem::Matrix& out, const std
 void FlashKernel::store(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features,
                         int64_t padded) {
   for (const int64_t pairs : {4, 2})
-    if (u_.mma() && features % (8 * pairs) == 0 && out.vector % (2 * pairs) == 0)
+    if (u_.mma() && u_.size() == 2 && features % (8 * pairs) == 0 && out.vector % (2 * pairs) == 0)
       return store_exchanged(out, sums, features, pairs);
   const std::string type(language_name(p_.dtype));
   // How many features a lane has one after another.
@@ -97,6 +98,11 @@ void FlashKernel::store(const AttentionProblem::Matrix& out, const std::string& 
           if (features < padded) code_.open(fmt::format("if (feature < {})", features));
           if (run == 1) {
             code_.line(fmt::format("STORE({}, row, feature, {});", type, value(0)));
+          } else if (u_.size() == 4) {
+            code_.line(fmt::format("u32x{} together;", run));
+            for (int64_t r = 0; r < run; ++r)
+              code_.line(fmt::format("together[{}] = BITS_OF_F32({});", r, value(r)));
+            code_.line(fmt::format("WRITE_GLOBAL({}, row + feature, together);", run));
           } else {
             code_.line(fmt::format("{} together;", run == 2 ? "u32" : fmt::format("u32x{}", run / 2)));
             for (int64_t r = 0; r < run; r += 2)
