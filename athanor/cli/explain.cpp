@@ -78,6 +78,7 @@ int explain_model(const ExplainOptions& options) {
     auto json = to_json(*plan);
     json["batch_size"] = subject.batch_size();
     json["accumulate"] = subject.parts();
+    if (!subject.precision_note().empty()) json["precision_note"] = subject.precision_note();
     for (size_t i = 0; i < seconds.size(); ++i) json["steps"][i]["mean_seconds"] = seconds[i];
     add_trust_note(json, device);
     std::cout << json.dump() << '\n';
@@ -88,11 +89,13 @@ int explain_model(const ExplainOptions& options) {
   const std::string in_parts = subject.parts() == 1 ? ""
                                                     : fmt::format(" in {} parts of {}", subject.parts(),
                                                                   subject.batch_size() / subject.parts());
-  std::cout << fmt::format("{} of {}, batch {}{}{}{}:\n\n",
+  const std::string& cost = subject.precision_note();
+  std::cout << fmt::format("{} of {}, batch {}{}{}{}:\n{}\n",
                            options.step.inference ? "Inference" : "One training step",
                            options.step.config.model, subject.batch_size(), in_parts,
                            precision == "f32" ? "" : ", products of " + precision,
-                           in_parts.empty() ? "" : "; this is the plan of the last part")
+                           in_parts.empty() ? "" : "; this is the plan of the last part",
+                           cost.empty() ? "" : join(broken(cost, columns), "\n") + "\n")
             << explain(*plan, columns);
   if (options.profile) std::cout << profile_table(*plan, seconds, columns);
   return 0;

@@ -92,7 +92,7 @@ ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(
   TrainConfig& config = options_.config;
   if (examples.count) shrink_batch(config, *examples.count);
   set_cpu_threads(static_cast<int>(config.threads));
-  require_precision(device_, parse_precision(config.precision));
+  precision_note_ = require_precision(device_, parse_precision(config.precision));
   task_ = task_without_data(config, examples.spec);
   learner_.emplace(*task_, config, device_);
   memory_.emplace(config, *task_, device_);

@@ -52,6 +52,8 @@ class ModelStep {
   int64_t batch_size() const { return options_.config.batch_size; }
   /// The parts of the batch (--accumulate); the forward pass has one.
   int64_t parts() const { return options_.inference ? 1 : options_.config.accumulate; }
+  /// What the precision costs on the device (kernels/precision_support.h).
+  const std::string& precision_note() const { return precision_note_; }
   /// Computes that step on a batch of zeros.
   void run();
 
@@ -60,6 +62,7 @@ class ModelStep {
 
   ModelStepOptions options_;
   Device device_;
+  std::string precision_note_;
   std::unique_ptr<const Task> task_;
   std::optional<Learner> learner_;
   std::optional<MemoryScope> memory_;

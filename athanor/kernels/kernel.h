@@ -179,8 +179,8 @@ class Backend : public DeviceProvider, public Allocator {
   virtual int64_t row_alignment(int /*device*/) { return 1; }
   /// Whether computing exp, log, tanh or erf again takes less time than a value's way to memory and back.
   virtual bool has_cheap_functions(int /*device*/) { return false; }
-  /// Why products of f16 or bf16 are not faster than those of f32 on the device, to follow "on cpu, "; "" if
-  /// they are faster.
+  /// Why products of f16 or bf16 are not much faster than those of f32 on the device, to follow "on cpu, ";
+  /// "" if they are.
   virtual std::string slow_in(int /*device*/, DType /*dtype*/) const { return {}; }
   /// The vendor's libraries that were asked so far, for people: "cuBLASLt 13.1.0",
   /// "no cuDNN: ...".

@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-/// Why the precision is slow on the device, for people: "cpu has no ..."; "" if it is not. Throws
+/// Why the precision is not faster than f32 on the device, for people: "on cpu, no ..."; "" if it is. Throws
 /// Error(usage) with what to use instead, if the device cannot compute in it.
 std::string require_precision(Device device, Precision precision);
 

@@ -9,6 +9,8 @@
 
 #include "athanor/base/text.h"
 #include "athanor/formats/npy.h"
+#include "athanor/graph/precision.h"
+#include "athanor/kernels/precision_support.h"
 #include "tests/cli/program_test.h"
 
 namespace athanor {
@@ -89,6 +91,23 @@ TEST_F(FirstUse, ExplainFitsItsWidthAndLeavesNothingOut) {
     unsetenv("COLUMNS");
   }
   EXPECT_EQ(run({"explain", "--width", "0"}).exit_code, 2);
+}
+
+// Whatever this processor multiplies: no CPU multiplies f16 directly.
+TEST_F(FirstUse, TrainAndExplainSayWhatAPrecisionCosts) {
+  set_variable("COLUMNS", "1000");
+  for (const Precision precision : {Precision::bf16, Precision::f16}) {
+    const std::string name(to_string(precision)), cost = require_precision({}, precision);
+    Words explain{"explain", "--model", "mlp", "--device", "cpu", "--precision", name};
+    EXPECT_THAT(run(explain).out, HasSubstr("products of " + name + (cost.empty() ? ":\n\n" : ":\n" + cost)));
+    explain.emplace_back("--json");
+    EXPECT_EQ(json::parse(run(explain).out).value("precision_note", ""), cost);
+    Words train = training({"--max-steps", "1", "--precision", name});
+    std::erase(train, "--quiet");
+    std::ranges::replace(train, "run", name);
+    const Outcome trained = run(train);
+    EXPECT_THAT(trained.out, HasSubstr("loss in f32" + (cost.empty() ? "\n" : "; " + cost))) << trained.err;
+  }
 }
 
 // A million pictures take 3.1 GB, and their activations a hundred times as much.

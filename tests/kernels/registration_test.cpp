@@ -72,9 +72,9 @@ const std::string second_kernels = refusal([] {
   return true;
 }();
 // Registers a type that no other kernels multiply.
-[[maybe_unused]] const bool multiplies_registered = cpu::register_kernels(
+[[maybe_unused]] const bool multiplier_registered = cpu::register_kernels(
     {cpu::KernelSource::own, {"test_multiplies"}, no_kernels, cpu::serves_none, nullptr, [](DType dtype) {
-       return dtype == DType::f8e5m2;
+       return dtype == DType::f8e5m2 ? cpu::ProductsBy::vectors : cpu::ProductsBy::conversion;
      }});
 
 TEST(Registration, IsOncePerOp) {
@@ -92,14 +92,30 @@ TEST(Registration, ALibrarysKernelsComeFirstInWhateverOrder) {
 }
 
 TEST(Registration, KernelsSayWhatTheyMultiply) {
-  EXPECT_TRUE(cpu::any_multiplies(DType::f8e5m2));
-  EXPECT_FALSE(cpu::any_multiplies(DType::f8e4m3));
+  using cpu::ProductsBy;
+  EXPECT_EQ(cpu::products_by(DType::f8e5m2), ProductsBy::vectors);
+  EXPECT_EQ(cpu::products_by(DType::f8e4m3), ProductsBy::conversion);
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const TensorType images{dtype, {1, 16, 8, 8}, {}}, weights{dtype, {16, 16, 3, 3}, {}};
     const std::array inputs{images, weights};
     const bool whole = backend_of(Device{}).has_kernel(find_op("conv2d"), inputs, images, {});
-    EXPECT_EQ(backend_of(Device{}).slow_in(0, dtype).empty(), whole) << to_string(dtype);
+    const ProductsBy by = cpu::products_by(dtype);
+    EXPECT_EQ(by != ProductsBy::conversion, whole) << to_string(dtype);
+    EXPECT_EQ(backend_of(Device{}).slow_in(0, dtype), cpu::cost_of_products(dtype, by));
   }
+}
+
+TEST(Registration, SlowProductsAreCalledSlow) {
+  using cpu::cost_of_products;
+  using cpu::ProductsBy;
+  EXPECT_EQ(cost_of_products(DType::bf16, ProductsBy::tiles), "");
+  const std::string by_vectors = cost_of_products(DType::bf16, ProductsBy::vectors);
+  EXPECT_THAT(by_vectors, HasSubstr("no matrix unit for bf16 (AMX)"));
+  EXPECT_THAT(by_vectors, HasSubstr("times as long"));
+  const std::string converted = cost_of_products(DType::bf16, ProductsBy::conversion);
+  EXPECT_THAT(converted, HasSubstr("no bf16 arithmetic is used"));
+  EXPECT_THAT(converted, HasSubstr("AMX"));
+  EXPECT_THAT(cost_of_products(DType::f16, ProductsBy::conversion), HasSubstr("no f16 arithmetic is used:"));
 }
 
 // Later registration is refused, because other threads may be reading.

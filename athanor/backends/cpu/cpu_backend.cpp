@@ -17,6 +17,31 @@
 #include "athanor/ops/conv_kind.h"
 
 namespace athanor {
+
+// Measured: docs/mixed-precision.md.
+std::string cpu::cost_of_products(DType dtype, ProductsBy by) {
+  const bool brain = dtype == DType::bf16;
+  switch (by) {
+    case ProductsBy::tiles:
+      return {};
+    case ProductsBy::vectors:
+      return fmt::format(
+          "there is no matrix unit for {} (AMX): a step takes 0.9 to 1.3 times as long as in f32",
+          to_string(dtype));
+    case ProductsBy::conversion:
+      break;
+  }
+#if ATHANOR_ONEDNN
+  constexpr const char* what_helps = " (it needs AVX512-BF16 or AMX)";
+#else
+  constexpr const char* what_helps = " (this build has no oneDNN and needs AMX)";
+#endif
+  return fmt::format(
+      "no {} arithmetic is used{}: numbers are converted for each product, and a step takes {} times as long "
+      "as in f32",
+      to_string(dtype), brain ? what_helps : "", brain ? "2 to 7" : "4 to 14");
+}
+
 namespace {
 
 [[maybe_unused]] const bool registered = [] {
@@ -79,13 +104,7 @@ std::vector<Layout> CpuBackend::preferred_layouts(const Op& op, std::span<const 
 }
 
 std::string CpuBackend::slow_in(int, DType dtype) const {
-  if (cpu::any_multiplies(dtype)) return {};
-  const bool brain = dtype == DType::bf16;
-  // Measured: docs/mixed-precision.md.
-  return fmt::format(
-      "no {} arithmetic is used{}: numbers are converted for each product, and a step takes {} times as long "
-      "as in f32",
-      to_string(dtype), brain ? " (it needs AVX512-BF16 or AMX)" : "", brain ? "2 to 7" : "4 to 14");
+  return cpu::cost_of_products(dtype, cpu::products_by(dtype));
 }
 
 Queue& CpuBackend::queue(int) {

@@ -40,12 +40,12 @@ std::span<const OpKernels> kernels_of(const Op& op) {
   return found == all.end() ? std::span<const OpKernels>() : found->second;
 }
 
-bool any_multiplies(DType dtype) {
-  return std::ranges::any_of(registered_kernels().list(), [&](const auto& of_op) {
-    return std::ranges::any_of(of_op.second, [&](const OpKernels& kernels) {
-      return kernels.multiplies != nullptr && kernels.multiplies(dtype);
-    });
-  });
+ProductsBy products_by(DType dtype) {
+  ProductsBy best = ProductsBy::conversion;
+  for (const auto& [op, all] : registered_kernels().list())
+    for (const OpKernels& kernels : all)
+      if (kernels.products_by != nullptr) best = std::max(best, kernels.products_by(dtype));
+  return best;
 }
 
 }  // namespace athanor::cpu

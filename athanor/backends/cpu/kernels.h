@@ -16,6 +16,13 @@ enum class KernelSource : uint8_t {
   own,          // our kernels for every processor
 };
 
+/// How numbers of a type are multiplied, slowest first.
+enum class ProductsBy : uint8_t {
+  conversion,  // to f32
+  vectors,     // the processor's vector instructions
+  tiles,       // its matrix unit
+};
+
 struct OpKernels {
   KernelSource source = KernelSource::own;
   std::vector<std::string> ops;  // their names
@@ -26,8 +33,8 @@ struct OpKernels {
   /// See Backend::preferred_layouts; nullptr: row-major.
   std::vector<Layout> (*layouts)(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                                  const Attrs& attrs) = nullptr;
-  /// Whether the processor multiplies numbers of this type without conversion to f32; nullptr: f32 only.
-  bool (*multiplies)(DType dtype) = nullptr;
+  /// How these kernels multiply numbers of a type on this processor; nullptr: they convert them.
+  ProductsBy (*products_by)(DType dtype) = nullptr;
   /// See Backend::takes_strides.
   bool strided = false;
   /// See Backend::computes_together; nullptr: they compute one op each.
@@ -39,8 +46,10 @@ struct OpKernels {
 bool register_kernels(const OpKernels& kernels);
 /// The kernels for an op, best guess first.
 std::span<const OpKernels> kernels_of(const Op& op);
-/// Whether there are kernels that multiply numbers of this type without converting them to f32.
-bool any_multiplies(DType dtype);
+/// The fastest way in which any kernels multiply numbers of this type on this processor.
+ProductsBy products_by(DType dtype);
+/// What products of f16 or bf16 cost in this way, as Backend::slow_in() says it.
+std::string cost_of_products(DType dtype, ProductsBy by);
 
 inline bool serves_all(std::span<const TensorType>, const TensorType&) { return true; }
 inline bool serves_none(std::span<const TensorType>, const TensorType&) { return false; }

@@ -44,13 +44,15 @@ static std::vector<Candidate> amx_matmul(const KernelRequest& request) {
 
 namespace {
 
-bool multiplies(DType dtype) { return dtype == DType::bf16 && has_amx(); }
+ProductsBy bf16_by_tiles(DType dtype) {
+  return dtype == DType::bf16 && has_amx() ? ProductsBy::tiles : ProductsBy::conversion;
+}
 
 [[maybe_unused]] const bool amx_matmul_registered = register_kernels({.source = KernelSource::matrix_unit,
                                                                       .ops = {"batch_matmul"},
                                                                       .candidates = amx_matmul,
                                                                       .serves = serves_none,
-                                                                      .multiplies = multiplies});
+                                                                      .products_by = bf16_by_tiles});
 
 }  // namespace
 

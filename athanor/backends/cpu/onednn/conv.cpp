@@ -194,9 +194,14 @@ bool serves_conv(std::span<const TensorType> inputs, const TensorType& output) {
   return onednn_supports(output.dtype) && fits(output) && std::ranges::all_of(inputs, fits);
 }
 
+ProductsBy onednn_products_by(DType dtype) {
+  if (!onednn_supports(dtype)) return ProductsBy::conversion;
+  return dtype == DType::bf16 && onednn_has_tiles() ? ProductsBy::tiles : ProductsBy::vectors;
+}
+
 [[maybe_unused]] const bool onednn_conv_registered =
     register_kernels({KernelSource::library, conv_ops(), by_onednn<onednn_conv>, serves_conv, layouts_of_conv,
-                      onednn_supports});
+                      onednn_products_by});
 
 }  // namespace
 
