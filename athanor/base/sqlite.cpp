@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <fstream>
 #include <optional>
 #include <system_error>
 
@@ -104,6 +105,14 @@ bool is_database_head(std::string_view head) {
          (page == 1 || (page >= 512 && std::has_single_bit(page))) && byte(21) == 64 && byte(22) == 32 &&
          byte(23) == 32 && number(44, 4) <= 4 && number(56, 4) <= 3 &&
          unused.find_first_not_of('\0') == std::string_view::npos;
+}
+
+std::string database_head_of(const std::filesystem::path& file) {
+  std::string head(database_head, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(stream.gcount()));
+  return head;
 }
 
 sqlite3* open_foreign_database(const std::filesystem::path& file) {

@@ -32,6 +32,9 @@ constexpr size_t database_head = 100;
 /// False if SQLite never writes such a beginning. It looks at fewer fields itself, and takes a head that was
 /// overwritten for one of another version. Fewer bytes are taken for a file that was just created.
 bool is_database_head(std::string_view head);
+/// The beginning of a file, or all of a shorter one. Call it before SQLite opens the file: closing the file
+/// later would release SQLite's locks.
+std::string database_head_of(const std::filesystem::path& file);
 
 void close_database(sqlite3* database);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "athanor/base/text.h"
+#include "athanor/cli/cache_import.h"
 #include "athanor/cli/commands.h"
 #include "athanor/kernels/cache.h"
 
@@ -114,12 +115,10 @@ void add_cache(CLI::App& program, int& exit_code) {
     KernelCache::instance().export_to(*file);
     exit_code = 0;
   });
-  CLI::App* take = command->add_subcommand("import", "Add the contents of a file");
+  CLI::App* take = command->add_subcommand("import", "Add the contents of a file, and say what was in it");
   take->add_option("FILE", *file, "made by export")->required();
-  take->callback([file, &exit_code] {
-    KernelCache::instance().import_from(*file);
-    exit_code = 0;
-  });
+  take->add_flag("--json", *json, "say it as JSON");
+  take->callback([file, json, &exit_code] { exit_code = import_cache(*file, *json); });
   CLI::App* clear = command->add_subcommand("clear", "Delete everything");
   clear->callback([&exit_code] {
     KernelCache::instance().clear();

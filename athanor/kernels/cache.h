@@ -122,10 +122,24 @@ class KernelCache {
   void leave_damaged();
   /// Throws Error(io) when the file cannot be used.
   void clear();
-  /// export_to() copies everything to a new file. import_from() adds a file's winners, marks and kernels.
-  /// Both throw Error(io|format).
+  /// Copies everything to a new file. Throws Error(io).
   void export_to(const std::filesystem::path& path);
-  void import_from(const std::filesystem::path& path);
+
+  /// What became of an entry of an imported file.
+  enum class Fate : uint8_t {
+    added,
+    replaced,  // another was here
+    present,   // the same was here
+    damaged,   // left out
+    running    // left out: a mark of a process that runs
+  };
+  struct Imported {
+    std::string kind, key;  // as in Entry
+    Fate fate;
+  };
+  /// Adds a file's winners, marks and kernels, except damaged ones. Adds none if it throws: Error(format) for
+  /// a file that is no whole cache of this version, Error(io) if one of the files cannot be used.
+  std::vector<Imported> import_from(const std::filesystem::path& path);
   /// The file, or an empty path if there is no place for one.
   const std::filesystem::path& file() const { return file_; }
 

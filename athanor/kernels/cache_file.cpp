@@ -1,4 +1,4 @@
-// The cache's file: where it is, opening and mending it, turns with other processes, copies.
+// The cache's file: where it is, opening and mending it, turns with other processes, copying it.
 #include "athanor/kernels/cache.h"
 
 #include <fmt/format.h>
@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -67,15 +66,6 @@ void add_is_running(sqlite3* database) {
   sqlite3_create_function(database, "is_running", 1, SQLITE_UTF8, nullptr, answer, nullptr, nullptr);
 }
 
-// Called before SQLite opens the file: closing the file later would release SQLite's locks.
-std::string head_of(const std::filesystem::path& file) {
-  std::string head(database_head, '\0');
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(stream.gcount()));
-  return head;
-}
-
 // The tables of a new file; those of an earlier version are dropped.
 std::string make_tables() {
   return fmt::format(
@@ -133,7 +123,7 @@ bool KernelCache::prepare_file(std::string& damage) {
     give_up("cannot be used (another user may have made its folder)");
     return false;
   }
-  if (!is_database_head(head_of(file_))) {
+  if (!is_database_head(database_head_of(file_))) {
     damage = "its head is not a database's";
     return false;
   }
@@ -195,7 +185,7 @@ bool KernelCache::move_aside(const std::string& damage) {
       return false;
     }
     const RemovedAtEnd removed(mark);
-    const bool is_one = is_database_head(head_of(file_));
+    const bool is_one = is_database_head(database_head_of(file_));
     sqlite3* again = open_database(file_);
     const bool whole = is_one && again != nullptr && find_damage(again).empty();
     close_database(again);
@@ -324,28 +314,6 @@ void KernelCache::export_to(const std::filesystem::path& path) {
     run_sql(database_, "DETACH copy");
   }
   os::replace_file(temporary, path);
-}
-
-void KernelCache::import_from(const std::filesystem::path& path) {
-  const std::scoped_lock lock(mutex_);
-  static_cast<void>(open_to_read(path));  // throws if it cannot be read
-  if (!open()) throw Error(ErrorCode::io, "the cache cannot be filled: it " + trouble_, file_.string());
-  const bool attached = SqlStatement(database_, "ATTACH ? AS other").bind(path.string()).run();
-  int64_t version = -1;
-  if (attached)
-    if (SqlStatement s(database_, "PRAGMA other.user_version"); s.step()) version = s.integer(0);
-  const bool imported =
-      attached && version == schema &&
-      run_sql(database_,
-              "BEGIN; INSERT OR REPLACE INTO winners SELECT * FROM other.winners;"
-              "INSERT OR REPLACE INTO marks SELECT * FROM other.marks WHERE NOT is_running(process);"
-              "INSERT OR REPLACE INTO binaries SELECT * FROM other.binaries;"
-              "INSERT OR REPLACE INTO parts SELECT * FROM other.parts; COMMIT;");
-  if (!imported) run_sql(database_, "ROLLBACK");
-  run_sql(database_, "DETACH other");
-  if (!imported)
-    throw Error(ErrorCode::format, "this is no cache that this version of Athanor exported, or it is damaged",
-                path.string(), "Make one with: athanor cache export FILE");
 }
 
 }  // namespace athanor

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/sqlite.h"
+#include "athanor/device/device.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/tuner.h"
 #include "tests/cli/program_test.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/left_mark.h"
@@ -16,6 +18,7 @@ namespace athanor {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::Outcome;
 
@@ -29,6 +32,32 @@ class CacheFiles : public testing::ProgramTest {
       if (one["key"].get<std::string>().find("of CacheFiles") != std::string::npos) found.push_back(one);
     return found;
   }
+  /// Makes an exported file with winners of these keys and a compiled kernel of "a card".
+  void make_file(const std::vector<std::string>& keys) {
+    for (const char* name : {"exported", "cache/athanor.db"}) std::filesystem::remove(folder_ / name);
+    ASSERT_EQ(run({"cache", "export", file_}).exit_code, 0);  // an empty one
+    sqlite3* const database = open_database(file_);
+    for (const std::string& key : keys) {
+      SqlStatement row(database, "INSERT INTO winners VALUES(?, x'61', 1.0, x'62', x'', 0.0, 0, x'63', 1.0)");
+      ASSERT_TRUE(row.bind_bytes(key).run());
+    }
+    SqlStatement row(database, "INSERT INTO binaries VALUES(x'64', ?, x'65', ?, ?)");
+    ASSERT_TRUE(row.bind_bytes("a card").bind_bytes("code").bind_bytes(KernelCache::hash("code")).run());
+    close_database(database);
+  }
+  void change(const std::string& commands) const {
+    sqlite3* const database = open_database(file_);
+    EXPECT_TRUE(run_sql(database, commands)) << trouble_of(database).reason;
+    close_database(database);
+  }
+  /// Of the first entry of the program's cache whose key begins so.
+  double seconds_of(const std::string& start) const {
+    const json all = json::parse(run({"cache", "ls", "--json"}).out);
+    for (const json& one : all.at("entries"))
+      if (one["kind"] == "winner" && one["key"].get<std::string>().starts_with(start)) return one["seconds"];
+    return 0;
+  }
+  std::filesystem::path cache() const { return folder_ / "cache/athanor.db"; }
   std::string file_ = (folder_ / "exported").string();
 };
 
@@ -37,6 +66,8 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
   here.store_winner(
       "a device|problem of CacheFiles",
       {"second", 2e-3, "two candidates", {{"first", 3e-3}, {"second", 2e-3}}, 0.25, 1, "alike", 7});
+  for (const char* of_an_earlier_run : {"third", "this process tries it now"})
+    here.unmark("a device|problem of CacheFiles", of_an_earlier_run);
   testing::leave_mark("a device|problem of CacheFiles", "third");
   here.mark("a device|problem of CacheFiles", "this process tries it now");
   here.store_binary("binary of CacheFiles", "a device of CacheFiles", "a kernel", std::string("\0code", 5));
@@ -50,6 +81,11 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
   EXPECT_EQ(ours(), json::array());  // the program has its own cache
   const Outcome taken = run({"cache", "import", file_});
   ASSERT_EQ(taken.exit_code, 0) << taken.err;
+  EXPECT_THAT(taken.out,
+              HasSubstr("\n  a device: 1 tuning result, 1 mark of an unusable kernel; no device of "
+                        "this machine\n"));
+  EXPECT_THAT(taken.out,
+              HasSubstr("\n  a device of CacheFiles: 1 compiled kernel; no device of this machine\n"));
   const json there = ours();
   ASSERT_EQ(there.size(), 3U) << there.dump(1);
   EXPECT_EQ(there[0]["kind"], "winner");
@@ -66,7 +102,9 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
       run({"cache", "ls"}).out,
       HasSubstr("a device\n  problem of CacheFiles\n      second  2.0 ms, spread 25 %  (the machine was "
                 "busy: provisional)\n  problem of CacheFiles\n      never to be tried again: third\n"));
-  EXPECT_EQ(run({"cache", "import", file_}).exit_code, 0) << "a second time changes nothing";
+  const Outcome again_taken = run({"cache", "import", file_});
+  EXPECT_EQ(again_taken.exit_code, 0) << again_taken.err;
+  EXPECT_THAT(again_taken.out, HasSubstr(": 0 new, 0 replaced, ")) << "a second time changes nothing";
   EXPECT_EQ(ours(), there);
 
   // The imported records can be exported again.
@@ -88,7 +126,7 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
 
 TEST_F(CacheFiles, ThatCannotBeWrittenWholeAreNotLeftInPart) {
   KernelCache& here = KernelCache::instance();
-  here.store_binary("large binary of CacheFiles", "a device", "a kernel", std::string(1'000'000, 'x'));
+  here.store_binary("large binary of CacheFiles", "another device", "a kernel", std::string(1'000'000, 'x'));
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit lower{300'000, before.rlim_max};
@@ -104,13 +142,96 @@ TEST_F(CacheFiles, ThatCannotBeWrittenWholeAreNotLeftInPart) {
   EXPECT_THAT(missing.err, HasSubstr("does not exist"));
 }
 
-TEST_F(CacheFiles, ThatAreNoneChangeNothing) {
-  write_file_atomically(file_, "no database at all, but long enough that it might have been one");
-  const Outcome none = run({"cache", "import", file_});
-  EXPECT_EQ(none.exit_code, 1);
-  EXPECT_THAT(none.err, HasSubstr("no cache that this version of Athanor exported"));
+TEST_F(CacheFiles, SayWhatIsForThisMachine) {
+  const DeviceInfo cpu = info_of({});
+  make_file({environment_key(cpu) + "|first problem", environment_key(cpu) + "|second problem",
+             cpu.name + "|another driver|third problem", "a card|its driver|first problem"});
+  const Outcome taken = run({"cache", "import", file_});
+  ASSERT_EQ(taken.exit_code, 0) << taken.err;
+  EXPECT_EQ(taken.out,
+            file_ + ": 4 tuning results, 1 compiled kernel\n  " + cpu.name +
+                ": 3 tuning results; here cpu, 1 as first guesses (timed with another driver or number of "
+                "threads)\n  a card: 1 tuning result, 1 compiled kernel; no device of this machine\n"
+                "Usable here: 3 of 4 tuning results (athanor detect lists the devices)\n" +
+                cache().string() + ": 5 new, 0 replaced, 0 there already\n");
+  change("UPDATE winners SET seconds=7.0 WHERE instr(key, CAST('a card' AS BLOB))");
+  const json again = json::parse(run({"cache", "import", file_, "--json"}).out);
+  EXPECT_EQ(again["new"], 0);
+  EXPECT_EQ(again["replaced"], 1);
+  EXPECT_EQ(again["present"], 4);
+  EXPECT_EQ(again["usable_here"], 3);
+  ASSERT_EQ(again["devices"].size(), 2U);
+  EXPECT_EQ(again["devices"][0]["here"], json::array({"cpu"}));
+  EXPECT_EQ(again["devices"][0]["tuning_results"], 3);
+  EXPECT_EQ(again["devices"][0]["ready"], 2);
+  EXPECT_EQ(again["devices"][1]["here"], json::array());
+  EXPECT_EQ(seconds_of("a card"), 7);
+}
+
+TEST_F(CacheFiles, LeaveOutWhatIsDamaged) {
+  make_file({"a card|its driver|first problem", "a card|its driver|second problem"});
+  change(
+      "UPDATE binaries SET content=x'00'; UPDATE winners SET seconds='soon' WHERE instr(key, x'66697273')");
+  const Outcome taken = run({"cache", "import", file_});
+  ASSERT_EQ(taken.exit_code, 0) << taken.err;
+  EXPECT_THAT(taken.out, HasSubstr(": 1 new, 0 replaced, 0 there already\nLeft out: 2 damaged\n"));
+  const json entries = json::parse(run({"cache", "ls", "--json"}).out)["entries"];
+  ASSERT_EQ(entries.size(), 1U) << entries;
+  EXPECT_EQ(entries[0]["key"], "a card|its driver|second problem");
+}
+
+// Each with what is wrong, and what to do. Nothing of them is taken.
+TEST_F(CacheFiles, ThatAreNotWholeAreRefused) {
+  const auto refused = [&](const std::string& what) {
+    const Outcome outcome = run({"cache", "import", file_});
+    EXPECT_EQ(outcome.exit_code, 1) << what;
+    EXPECT_EQ(outcome.out, "") << what;
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr(what), HasSubstr(file_), HasSubstr("athanor cache export FILE")));
+    EXPECT_EQ(json::parse(run({"cache", "ls", "--json"}).out)["entries"], json::array()) << what;
+  };
+  write_file_atomically(file_, "no database at all, but long enough that it might have been one: " +
+                                   std::string(database_head, '.'));
+  refused("no cache that Athanor exported");
+  write_file_atomically(file_, "");
+  refused("no cache that Athanor exported");
+  std::filesystem::remove(file_);
+  change("CREATE TABLE bookmarks(address TEXT)");
+  refused("a database, but no cache");
+  const std::vector<std::string> keys{"a card|its driver|first problem"};
+  make_file(keys);
+  change("PRAGMA user_version=" + std::to_string(KernelCache::schema - 1));
+  refused("of an earlier version of Athanor");
+  change("PRAGMA user_version=" + std::to_string(KernelCache::schema + 1));
+  refused("of a later version of Athanor");
+  make_file(keys);
+  change("DROP TABLE parts");  // which is read last
+  refused("is damaged (no such table: other.parts)");
+  make_file(keys);
+  change("DROP INDEX alike; ALTER TABLE winners DROP COLUMN bucket");
+  refused("is damaged (table main.winners has 9 columns but 8 values were supplied)");
+  make_file(keys);
+  std::filesystem::resize_file(file_, std::filesystem::file_size(file_) / 2);
+  refused("is damaged (");
+}
+
+TEST_F(CacheFiles, AreNotTakenIfTheCacheCannotBeFilled) {
+  make_file({"a card|its driver|first problem"});
+  ASSERT_EQ(run({"cache", "import", file_}).exit_code, 0);
+  const Outcome itself = run({"cache", "import", cache().string()});
+  EXPECT_THAT(itself.err, HasSubstr("this file is the cache itself"));
+  EXPECT_EQ(itself.exit_code, 2);
+  change("UPDATE winners SET seconds=7.0");
+  sqlite3* const writer = open_database(cache());
+  ASSERT_TRUE(run_sql(writer, "BEGIN IMMEDIATE"));
+  const Outcome locked = run({"cache", "import", file_});
+  close_database(writer);
+  EXPECT_EQ(locked.exit_code, 1);
+  EXPECT_EQ(locked.out, "");
+  EXPECT_THAT(locked.err,
+              AllOf(HasSubstr("another program has locked it"), HasSubstr("Nothing was imported")));
+  EXPECT_EQ(seconds_of("a card"), 1);
   EXPECT_EQ(run({"cache", "import", "missing"}).exit_code, 1);
-  EXPECT_EQ(json::parse(run({"cache", "ls", "--json"}).out)["entries"], json::array());
 }
 
 }  // namespace

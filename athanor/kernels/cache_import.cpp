@@ -1,0 +1,153 @@
+// Adding the contents of another cache's file.
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/base/sqlite.h"
+#include "athanor/kernels/cache.h"
+
+namespace athanor {
+namespace {
+
+constexpr const char* make_one = "Make one with: athanor cache export FILE";
+
+// The SQL function that tells whole compiled kernels from damaged ones.
+void add_is_whole(sqlite3* database) {
+  const auto answer = [](sqlite3_context* context, int, sqlite3_value** values) {
+    const auto text = [](sqlite3_value* value) {
+      const auto* bytes = static_cast<const char*>(sqlite3_value_blob(value));
+      return bytes == nullptr ? std::string()
+                              : std::string(bytes, static_cast<size_t>(sqlite3_value_bytes(value)));
+    };
+    sqlite3_result_int(context, KernelCache::hash(text(values[0])) == text(values[1]) ? 1 : 0);
+  };
+  sqlite3_create_function(database, "is_whole", 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nullptr, answer,
+                          nullptr, nullptr);
+}
+
+// A table whose entries are imported. In the SQL, `o` is the other file's row and `h` the one here.
+struct Table {
+  const char *kind, *name;
+  std::string_view key;      // what Imported::key says
+  std::string_view columns;  // the values besides the primary key
+  std::string_view same;     // the primary keys are equal
+  std::string_view damaged, running;
+};
+
+constexpr Table tables[] = {
+    {"winner", "winners", "o.key",
+     "@.winner, @.seconds, @.candidates, @.times, @.spread, @.disturbed, @.bucket, @.work", "h.key=o.key",
+     "typeof(o.key)<>'blob' OR instr(o.key, x'7C')=0 OR typeof(o.winner)<>'blob' OR length(o.winner)=0 OR "
+     "typeof(o.seconds)<>'real' OR NOT o.seconds BETWEEN 0 AND 1e9",
+     "0"},
+    {"marked", "marks", "o.key", "1", "h.key=o.key AND h.candidate=o.candidate AND h.process=o.process",
+     "typeof(o.key)<>'blob' OR typeof(o.candidate)<>'blob' OR typeof(o.process)<>'blob'",
+     "is_running(o.process)"},
+    {"binary", "binaries", "o.device", "@.device, @.kernel, @.content, @.sum", "h.key=o.key",
+     "typeof(o.key)<>'blob' OR NOT is_whole(o.content, o.sum)", "0"},
+};
+
+std::string columns_of(const Table& table, char row) {
+  std::string columns(table.columns);
+  for (char& c : columns)
+    if (c == '@') c = row;
+  return columns;
+}
+
+/// What becomes of each row, in the order of KernelCache::Fate.
+std::string fates(const Table& table) {
+  return fmt::format(
+      "SELECT {key}, CASE WHEN {damaged} THEN 3 WHEN {running} THEN 4 WHEN h.key IS NULL THEN 0 "
+      "WHEN ({theirs}) IS ({ours}) THEN 2 ELSE 1 END FROM other.{name} o LEFT JOIN main.{name} h ON {same} "
+      "ORDER BY 1",
+      fmt::arg("key", table.key), fmt::arg("damaged", table.damaged), fmt::arg("running", table.running),
+      fmt::arg("theirs", columns_of(table, 'o')), fmt::arg("ours", columns_of(table, 'h')),
+      fmt::arg("name", table.name), fmt::arg("same", table.same));
+}
+
+std::string taking(const Table& table) {
+  return fmt::format("INSERT OR REPLACE INTO main.{0} SELECT * FROM other.{0} o WHERE NOT ({1}) AND NOT {2}",
+                     table.name, table.damaged, table.running);
+}
+
+int64_t number(sqlite3* database, const char* question) {
+  SqlStatement statement(database, question);
+  return statement.step() ? statement.integer(0) : -1;
+}
+
+Error damaged(const std::filesystem::path& path, std::string why) {
+  std::ranges::replace(why, '\n', ' ');
+  return {ErrorCode::format, fmt::format("the file is damaged ({})", why), path.string(),
+          "Copy it again, or make another with: athanor cache export FILE"};
+}
+
+// Throws if the file is not a whole cache of this version.
+void check_other(sqlite3* database, const std::filesystem::path& path) {
+  SqlStatement check(database, "PRAGMA other.integrity_check(1)");
+  if (const std::string found = check.step() ? check.text(0) : trouble_of(database).reason; found != "ok")
+    throw damaged(path, found);
+  if (number(database,
+             "SELECT count(*) FROM other.sqlite_master WHERE name IN ('winners', 'marks', 'binaries')") != 3)
+    throw Error(ErrorCode::format, "this is a database, but no cache that Athanor exported", path.string(),
+                make_one);
+  const int64_t version = number(database, "PRAGMA other.user_version");
+  if (version != KernelCache::schema)
+    throw Error(
+        ErrorCode::format,
+        fmt::format("this cache is of {} version of Athanor (its format is {}, this one's {})",
+                    version < KernelCache::schema ? "an earlier" : "a later", version, KernelCache::schema),
+        path.string(), "Export one with the version that imports it: athanor cache export FILE");
+}
+
+}  // namespace
+
+std::vector<KernelCache::Imported> KernelCache::import_from(const std::filesystem::path& path) {
+  const std::scoped_lock lock(mutex_);
+  static_cast<void>(open_to_read(path));  // throws if it cannot be read
+  if (!open()) throw Error(ErrorCode::io, "the cache cannot be filled: it " + trouble_, file_.string());
+  std::error_code unknown;
+  if (std::filesystem::equivalent(path, file_, unknown))
+    throw Error(ErrorCode::usage, "this file is the cache itself", path.string(), make_one);
+  if (const std::string head = std::filesystem::is_regular_file(path) ? database_head_of(path) : "";
+      head.size() < database_head || !is_database_head(head))
+    throw Error(ErrorCode::format, "this is no cache that Athanor exported", path.string(), make_one);
+
+  const auto refuse = [&] {
+    const DatabaseTrouble trouble = trouble_of(database_);
+    if (sqlite3_errcode(database_) == SQLITE_ERROR) throw damaged(path, trouble.reason);
+    const bool locked = trouble.kind == DatabaseTrouble::Kind::locked;
+    throw Error(ErrorCode::io,
+                fmt::format("the cache cannot be filled: {}",
+                            locked ? "another program has locked it" : trouble.reason),
+                file_.string(), "Nothing was imported. Import the file again when the cache can be written");
+  };
+  if (!SqlStatement(database_, "ATTACH ? AS other").bind(path.string()).run())
+    throw damaged(path, trouble_of(database_).reason);
+  struct Detached {
+    sqlite3* database;
+    ~Detached() {
+      sqlite3_exec(database, "ROLLBACK", nullptr, nullptr, nullptr);  // if it was not committed
+      run_sql(database, "DETACH other");
+    }
+  } const detached{database_};
+  check_other(database_, path);
+  add_is_whole(database_);
+  if (!run_sql(database_, "BEGIN IMMEDIATE")) refuse();
+  std::vector<Imported> all;
+  for (const Table& table : tables) {
+    const std::string question = fates(table);
+    for (SqlStatement rows(database_, question.c_str()); rows.step();)
+      all.push_back({table.kind, rows.text(0), static_cast<Fate>(rows.integer(1))});
+    if (!run_sql(database_, taking(table))) refuse();
+  }
+  if (!run_sql(database_, "INSERT OR REPLACE INTO main.parts SELECT * FROM other.parts") ||
+      !run_sql(database_, "COMMIT"))
+    refuse();
+  return all;
+}
+
+}  // namespace athanor
