@@ -24,10 +24,11 @@ mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 rm -f "$out"/*.json "$out"/*.log "$out"/*.md "$out"/failed
 python=${ATHANOR_COMPARE_PYTHON:-$(command -v python3)}
+[ -n "$python" ] || { echo "bench/gpu.sh: there is no python3 in PATH, which writes the report" >&2; exit 1; }
 export ATHANOR_COMPARE_PYTHON=$python ATHANOR_CACHE=$out/cache
 # Athanor's library, wherever the build was copied to; and NVRTC, cuBLASLt and cuDNN that came with PyTorch.
 export LD_LIBRARY_PATH="$PWD/build/release${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-[ -z "$python" ] || export PATH="$(dirname "$python"):$PATH"
+export PATH="$(dirname "$python"):$PATH"
 threads=$(nproc)
 left() { echo $((seconds - SECONDS)); }
 failed() { echo "$1"$'\t'"$2" >>"$out/failed"; echo "NOT RUN: $1: $2"; }
@@ -43,8 +44,13 @@ part() {
   local code=$?
   tail -n 25 "$out/$name.log"
   [ $code = 0 ] && return 0
-  [ $code = 124 ] && failed "$name" "it did not end within $limit s" ||
-    failed "$name" "$(grep -v '^[[:space:]]*$' "$out/$name.log" | tail -n 1 | cut -c 1-300)"
+  local last
+  last=$(grep -v '^[[:space:]]*$' "$out/$name.log" | tail -n 1 | cut -c 1-300)
+  case $code in
+    124) failed "$name" "it did not end within $limit s" ;;
+    129 | 1[3-9]?) failed "$name" "signal $((code - 128)) ended it after: $last" ;;
+    *) failed "$name" "$last" ;;
+  esac
   return 1
 }
 
@@ -55,13 +61,15 @@ for program in athanor bench/compare_products bench/compare_step; do
 done
 part machine 60 build/release/athanor detect
 command -v nvidia-smi >/dev/null && part nvidia-smi 20 nvidia-smi
-part compute 60 build/release/athanor doctor --self-test
-
 if [ $tiny = 1 ]; then
-  products=(--squares 64 --samples 2 --budget 40) models=(mlp) batches=(8) tune=5 precision=f32
+  # Examines the device, which all parts need.
+  compute=(env ATHANOR_DISABLE=tune build/release/athanor explain --inference --model mlp --device "$device")
+  products=(--squares 64 --no-skinny --samples 2 --budget 40) models=(mlp) batches=(8) tune=1 precision=f32
 else
+  compute=(build/release/athanor doctor --self-test)
   products=(--budget $((seconds * 3 / 10))) models=(resnet50 gpt2-small) batches=(64 8) tune=45 precision=bf16
 fi
+part compute 60 "${compute[@]}"
 part products $((seconds * 4 / 10)) build/release/bench/compare_products --device "$device" "${products[@]}" --json "$out/products.json"
 
 # Athanor first, with kernels timed between its first steps; faster kernels that are found stay in the cache.

@@ -151,6 +151,8 @@ nlohmann::json measure_problem(Device device, const std::string& precision, cons
   KernelRequest request = request_of(precision, e);
   Backend& backend = backend_of(device);
   const auto candidates = backend.candidates(device.index, request);
+  if (candidates.empty())
+    throw Error(ErrorCode::device, fmt::format("{} has no kernel for it", to_string(device)));
   KernelRequest without = request;
   without.libraries = false;
   const std::vector<std::string> own = names_of(backend.candidates(device.index, without));
