@@ -183,6 +183,7 @@ struct RefSoftmax {
   double largest = -infinity, total = 0;
   RefSoftmax(const RefScores& scores, int64_t row) {
     for (int64_t j = 0; j < scores.s; ++j) largest = std::max(largest, scores.at(row, j));
+    if (largest == -infinity) largest = 0;  // the query sees no key
     for (int64_t j = 0; j < scores.s; ++j) total += std::exp(scores.at(row, j) - largest);
   }
 };
