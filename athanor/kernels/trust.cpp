@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/embedded.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/tuner.h"
@@ -21,6 +22,7 @@ struct State {
   std::mutex mutex;
   Examiner examiner;
   std::map<Device, Examination> known;  // to this process
+  std::map<Device, double> waited;      // seconds, for those that were not known
   std::optional<bool> trust;
 };
 State& state() {
@@ -72,12 +74,14 @@ Examination verdict_of(Device device) {
   if (const auto found = s.known.find(device); found != s.known.end()) return found->second;
   Examination verdict;
   if (!remembered_verdict(device, verdict)) {
+    const auto start = Clock::now();
     const auto turn = KernelCache::instance().turn_to_examine(examination_key(device));
     if (!remembered_verdict(device, verdict)) {  // another process may have examined it meanwhile
       if (!s.examiner) return {};
       verdict = s.examiner(device);
       remember_verdict(device, verdict);
     }
+    s.waited[device] = seconds_since(start);
   }
   return s.known[device] = verdict;
 }
@@ -98,6 +102,12 @@ void require_examined(Device device) {
   const std::scoped_lock lock(state().mutex);
   const Examination verdict = verdict_of(device);
   if (!verdict.right()) throw refusal(device, verdict);
+}
+
+double examination_seconds(Device device) {
+  const std::scoped_lock lock(state().mutex);
+  const auto found = state().waited.find(device);
+  return found == state().waited.end() ? 0 : found->second;
 }
 
 void require_not_failed(Device device) {

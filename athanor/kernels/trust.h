@@ -25,6 +25,8 @@ struct Examination {
 /// whose results others are compared, and for trusted devices. If several processes call it, one examines and
 /// the others wait.
 void require_examined(Device device);
+/// How long this process waited for that, or for another process; 0 if the device was known before.
+double examination_seconds(Device device);
 /// Refuses a device that is known to have failed, and examines nothing: for plans that are only looked at.
 void require_not_failed(Device device);
 

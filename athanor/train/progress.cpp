@@ -303,6 +303,9 @@ void Progress::ended(const Summary& summary) {
   row("time   ",
       fmt::format("{} for {} step{}{}", format_duration(summary.train_seconds), grouped(summary.steps),
                   summary.steps == 1 ? "" : "s", where_time_went(summary)));
+  if (summary.examination_seconds >= 0.1)
+    row("before ", fmt::format("{} to examine {}, which is done once",
+                               format_duration(summary.examination_seconds), summary.device));
   if (!summary.broken.empty())
     row("broken ",
         fmt::format("{} {} could not be read, and others took their place: {}{}", summary.broken.size(),

@@ -41,6 +41,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"plans_compiled", summary.plans_compiled},
                               {"compile_seconds", summary.compile_seconds},
                               {"compilations", summary.compilations},
+                              {"examination_seconds", summary.examination_seconds},
                               {"epoch_metrics", epochs}};
   for (const Measure& measure : summary.measures) json["test_" + measure.name] = measure.value;
   if (summary.best_epoch > 0) json["best_epoch"] = summary.best_epoch;

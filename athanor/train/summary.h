@@ -54,7 +54,8 @@ struct Summary {
   int64_t kernels_total = 0, kernels_off_device = 0;  // of that plan
   int64_t plans_compiled = 0;
   double compile_seconds = 0;
-  int64_t compilations = 0;  // kernels compiled from source: 0 if all came from the cache
+  double examination_seconds = 0;  // of the device before its first use: 0 if it was known
+  int64_t compilations = 0;        // kernels compiled from source: 0 if all came from the cache
 };
 
 nlohmann::ordered_json to_json(const Summary& summary);

@@ -102,6 +102,7 @@ void TrainingRun::finish() {
       .kernels_off_device = plan_->kernels_off_device(),
       .plans_compiled = evaluation_stats().plans_compiled - before_.plans_compiled,
       .compile_seconds = evaluation_stats().compile_seconds - before_.compile_seconds,
+      .examination_seconds = examination_seconds(device_.device),
       .compilations = compilations()};
   if (!record_->metrics().empty()) summary.loss_scale = record_->metrics().back().loss_scale;
   record_->fill_in_times(summary, config_.batch_size * unit.in_example);

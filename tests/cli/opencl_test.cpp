@@ -74,11 +74,13 @@ TEST_F(OpenClProgram, TrainsAndCompilesNothingTheSecondTime) {
   EXPECT_EQ(summary()["device"], "opencl:0");
   EXPECT_EQ(summary()["kernels_off_device"], 0);
   EXPECT_GT(summary()["compilations"], 0);
+  EXPECT_TRUE(summary()["examination_seconds"].is_number());
   const double loss = summary()["test_loss"];
   std::filesystem::remove_all(folder_.path() / "run");
   Outcome second = train("none", {"--trace", "trace.json"});
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_EQ(summary()["compilations"], 0);
+  EXPECT_EQ(summary()["examination_seconds"], 0);
   EXPECT_EQ(summary()["test_loss"], loss);
   const auto trace = nlohmann::json::parse(read_text_file(folder_.path() / "trace.json"));
   std::set<std::string> lanes;

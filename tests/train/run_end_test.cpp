@@ -42,6 +42,17 @@ TEST(RunEnd, TimeAndSpeedDoNotContradict) {
   EXPECT_THAT(lines_at_end(summary, 0), HasSubstr("1m 42s for 100 steps\n"));
 }
 
+TEST(RunEnd, TellsWhatExaminingTheDeviceTook) {
+  Summary summary;
+  summary.steps = 100;
+  summary.train_seconds = 102;
+  EXPECT_THAT(lines_at_end(summary, 0), Not(HasSubstr("examine")));
+  summary.device = "opencl:0";
+  summary.examination_seconds = 11.3;
+  EXPECT_THAT(lines_at_end(summary, 0),
+              HasSubstr("before   11.3 s to examine opencl:0, which is done once\n"));
+}
+
 // Everything is wrapped except paths and commands, which people copy.
 TEST(RunEnd, FitsTheTerminal) {
   Summary summary;

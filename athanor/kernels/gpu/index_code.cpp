@@ -39,8 +39,8 @@ ElementKernel::ElementKernel(std::string name, const Shape& shape, const std::ve
   index_.resize(static_cast<size_t>(shape.rank()));
   int64_t below = 1;
   for (int d = shape.rank(); d-- > 0;) {
-    std::string value = below == 1 ? "flat" : fmt::format("flat / {}", below);
-    if (d > 0) value = fmt::format("{} % {}", value, shape[d]);
+    std::string value = divided("flat", below);
+    if (d > 0) value = remainder(value, shape[d]);
     index_[static_cast<size_t>(d)] = fmt::format("dim{}", d);
     code_.line(fmt::format("const i64 dim{} = {};", d, value));
     below *= std::max<int64_t>(1, shape[d]);

@@ -15,16 +15,28 @@ namespace athanor::gpu {
 
 // Pieces of expressions. Operations that change nothing are left out.
 inline std::string plus(const std::string& text, int64_t number) {
+  if (text == "0") return std::to_string(number);
   return number == 0 ? text : fmt::format("{} {} {}", text, number < 0 ? '-' : '+', std::abs(number));
 }
 inline std::string plus(const std::string& text, const std::string& more) {
+  if (text == "0") return more;
   return more == "0" ? text : text + " + " + more;
 }
 inline std::string times(const std::string& text, int64_t number) {
+  if (text == "0" || number == 0) return "0";
   return number == 1 ? text : fmt::format("{} * {}", text, number);
 }
 inline std::string divided(const std::string& text, int64_t number) {
   return number == 1 ? text : fmt::format("{} / {}", text, number);
+}
+
+inline std::string remainder(const std::string& text, int64_t number) {
+  return number == 1 ? "0" : fmt::format("{} % {}", text, number);
+}
+/// An index times a stride that may be beyond an int.
+inline std::string times64(const std::string& index, int64_t stride) {
+  if (index == "0" || stride == 0) return "0";
+  return stride == 1 ? index : fmt::format("{} * (i64){}", index, stride);
 }
 
 /// A kernel's buffer parameter: its name, its element type in the language, and what it is bound to.

@@ -44,8 +44,8 @@ void LoopKernels::unfold(Code& code, const std::string& flat, const std::vector<
   int64_t below = 1;
   for (size_t n = dims.size(); n-- > 0;) {
     const int d = dims[n];
-    std::string value = below == 1 ? flat : fmt::format("{} / {}", flat, below);
-    if (n > 0) value = fmt::format("{} % {}", value, extent(d));
+    std::string value = divided(flat, below);
+    if (n > 0) value = remainder(value, extent(d));
     index[static_cast<size_t>(d)] = fmt::format("dim{}", d);
     code.line(fmt::format("const {} dim{} = {};", index_type(), d, value));
     below *= std::max<int64_t>(1, extent(d));  // nothing runs if an extent is 0

@@ -26,7 +26,8 @@ std::vector<ReductionKernels::Partial> ReductionKernels::partials() {
 }
 
 std::string ReductionKernels::scratch(DType type, int64_t bytes) {
-  return fmt::format("((GLOBAL {}*)(scratch + {}))", language_name(type), bytes);
+  return fmt::format("((GLOBAL {}*){})", language_name(type),
+                     bytes == 0 ? "scratch" : fmt::format("(scratch + {})", bytes));
 }
 
 void ReductionKernels::finish(Code& code, const std::string& result, const std::string& lane,

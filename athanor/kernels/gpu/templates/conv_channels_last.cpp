@@ -72,8 +72,9 @@ GpuLaunch ChannelsLast::copy_vectors(GpuLaunch::Argument from, GpuLaunch::Argume
   code.line("const int vector = GLOBAL_ID(0);");
   code.open(fmt::format("if (vector < {})", vectors));
   code.line(fmt::format("const int pixel = vector / {}, row = pixel / {};", of_pixel, extent.width));
-  code.line(fmt::format("const int y = row % {} * {} + {}, x = pixel % {} * {} + {};", extent.height,
-                        step.height, low.height, extent.width, step.width, low.width));
+  code.line(fmt::format("const int y = {}, x = {};",
+                        plus(times(remainder("row", extent.height), step.height), low.height),
+                        plus(times(remainder("pixel", extent.width), step.width), low.width)));
   code.line("u32x4 held = (u32x4)(0u);");
   const std::string element =
       affine(0, {images.strides[0], images.strides[2], images.strides[3], chunk},
@@ -125,15 +126,16 @@ GpuLaunch ChannelsLast::launch(GpuLaunch::Argument from, GpuLaunch::Argument to,
   open_kernel(code, "channels_last", parameters_of("from", stored(read()), stored(type), computed), false);
   if (computed != nullptr) code.line("const int batch = 0;");
   code.line(fmt::format("LOCAL {} block[{}];", stored(type), wide * pitch));
-  code.line(fmt::format(
-      "const int first_pixel = GROUP_ID(0) % {} * {}, first_channel = GROUP_ID(0) / {} % {} * {};",
-      pixel_blocks, high, pixel_blocks, channel_blocks, wide));
+  code.line(fmt::format("const int first_pixel = {}, first_channel = {};",
+                        times(remainder("GROUP_ID(0)", pixel_blocks), high),
+                        times(remainder(divided("GROUP_ID(0)", pixel_blocks), channel_blocks), wide)));
   code.line(fmt::format("const int image = GROUP_ID(0) / {};", pixel_blocks * channel_blocks));
   code.open(fmt::format("for (int e = LOCAL_ID(0); e < {}; e += {})", wide * high, items));
   code.line(
       fmt::format("const int pixel = first_pixel + e % {}, channel = first_channel + e / {};", high, high));
-  code.line(fmt::format("const int y = pixel / {} * {} + {}, x = pixel % {} * {} + {};", extent.width,
-                        step.height, low.height, extent.width, step.width, low.width));
+  code.line(fmt::format("const int y = {}, x = {};",
+                        plus(times(divided("pixel", extent.width), step.height), low.height),
+                        plus(times(remainder("pixel", extent.width), step.width), low.width)));
   std::string inside =
       fmt::format("pixel < {} && (u32)y < {} && (u32)x < {}", pixels, images.shape[2], images.shape[3]);
   std::string channel = "channel";

@@ -91,8 +91,8 @@ void TileOperand::read_fragments(Code& code, int64_t set, Range some, const std:
     if (along_k_)
       return fmt::format(
           "{} + i * {} + {} * {}", start, fragment_outer() * pitch() + padding(fragment_outer()),
-          permuted(plus(times(step, fragment_k() / chunk_) + " + " + n + "_chunk", piece)), chunk_);
-    return fmt::format("{} + {} * {} + {} * {}", start, step, fragment_k() * pitch(),
+          permuted(plus(plus(times(step, fragment_k() / chunk_), n + "_chunk"), piece)), chunk_);
+    return fmt::format("{} + {} * {}", plus(start, times(step, fragment_k() * pitch())),
                        permuted(fmt::format("{}_chunk + i * {}", n, fragment_outer() / chunk_)), chunk_);
   };
   code.open(fmt::format("UNROLL for (int i = {}; i < {}; ++i)", some.first, some.end));

@@ -91,10 +91,14 @@ bool TileKernel::fits(const GpuTraits& traits) const {
 void TileKernel::find_tile(Code& code) const {
   // Groups that run at the same time share rows of A and columns of B: they fill bands of C.
   const int64_t band = std::min<int64_t>(tiles_m(), 8);
-  if (tiles_m() % band == 0) {
-    code.line(fmt::format("const int m0 = (tile / {} * {} + tile % {}) * {};", band * tiles_n(), band, band,
-                          point_.m));
-    code.line(fmt::format("const int n0 = tile / {} % {} * {};", band, tiles_n(), point_.n));
+  if (tiles_m() == band) {
+    code.line(fmt::format("const int m0 = {};", times(remainder("tile", band), point_.m)));
+    code.line(fmt::format("const int n0 = {};", times(divided("tile", band), point_.n)));
+  } else if (tiles_m() % band == 0) {
+    const std::string m = plus(times(divided("tile", band * tiles_n()), band), remainder("tile", band));
+    code.line(fmt::format("const int m0 = {};", times(band == 1 ? m : "(" + m + ")", point_.m)));
+    code.line(
+        fmt::format("const int n0 = {};", times(remainder(divided("tile", band), tiles_n()), point_.n)));
   } else {
     code.line(fmt::format("const int band = tile / {0} * {1}, band_rows = MIN({1}, {2} - band);",
                           band * tiles_n(), band, tiles_m()));
@@ -143,15 +147,22 @@ void TileKernel::begin(bool local_at_launch) {
     begin_stream();
   } else {
     const int64_t tiles = tiles_m() * tiles_n();
-    code_.line(fmt::format("const int tile = GROUP_ID(0) % {}, part = GROUP_ID(0) / {};", tiles, tiles));
-    code_.line(fmt::format("const int batch = part % {0}, k_begin = part / {0} * {1};", p_.batch, part_k()));
-    code_.line(fmt::format("const int k_end = MIN(k_begin + {}, {});", part_k(), p_.k));
+    if (p_.batch * point_.splits == 1)
+      code_.line("const int tile = GROUP_ID(0), batch = 0;");
+    else
+      code_.line(fmt::format("const int tile = GROUP_ID(0) % {0}, part = GROUP_ID(0) / {0}, batch = {1};",
+                             tiles, splits ? remainder("part", p_.batch) : "part"));
+    if (splits) {
+      code_.line(fmt::format("const int k_begin = {};", times(divided("part", p_.batch), part_k())));
+      code_.line(fmt::format("const int k_end = MIN(k_begin + {}, {});", part_k(), p_.k));
+    } else {
+      code_.line(fmt::format("const int k_begin = 0, k_end = {};", p_.k));
+    }
   }
   find_tile(code_);
-  std::string c =
-      splits ? fmt::format("part * (i64){}", p_.m * p_.n) : fmt::format("batch * (i64){}", p_.c.batch);
-  if (row_.even()) c += fmt::format(" + m0 * (i64){}", row_.stride());
-  if (column_.even()) c += fmt::format(" + n0 * (i64){}", column_.stride());
+  std::string c = splits ? times64("part", p_.m * p_.n) : times64(p_.batch == 1 ? "0" : "batch", p_.c.batch);
+  if (row_.even()) c = plus(c, times64("m0", row_.stride()));
+  if (column_.even()) c = plus(c, times64("n0", column_.stride()));
   if (!splits && !p_.epilogue.empty()) {
     const int64_t first = p_.c.memory.byte_offset / static_cast<int64_t>(size_of(p_.output));
     code_.line(fmt::format("const i64 c_first = {};", plus(c, first)));

@@ -44,6 +44,8 @@ class TileKernel {
   int64_t fragment_m() const { return unit_.m; }
   int64_t fragment_n() const { return unit_.form == MatrixUnit::Form::mma ? 2 * unit_.n : unit_.n; }
   int64_t part_k() const;
+  /// Whether a group multiplies a single tile along k.
+  bool one_step() const { return point_.streams == 0 && part_k() <= point_.k; }
 
   int64_t tiles_m() const { return ceil_div(p_.m, point_.m); }
   int64_t tiles_n() const { return ceil_div(p_.n, point_.n); }

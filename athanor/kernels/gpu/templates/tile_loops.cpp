@@ -28,8 +28,8 @@ void TileKernel::fetch(const std::string& at) {
     else
       load(edge);
   };
-  if (p_.k % point_.k == 0) {
-    one(false);
+  if (p_.k % point_.k == 0 || p_.k < point_.k) {
+    one(p_.k < point_.k);
   } else {
     code_.open(fmt::format("if (k_next + {} <= k_end)", point_.k));
     one(false);
@@ -38,6 +38,7 @@ void TileKernel::fetch(const std::string& at) {
     one(true);
     code_.close();
   }
+  if (one_step()) return;
   a_.advance(code_);
   b_.advance(code_);
 }
@@ -204,10 +205,11 @@ void TileKernel::loop_of_registers() {
     a_.store(code_, at, "m0");
     b_.store(code_, plus(at, a_.elements()), "n0");
   };
-  code_.line("int k_next = k_begin, read_at = 0;");
+  code_.line(one_step() ? "const int k_next = k_begin;" : "int k_next = k_begin, read_at = 0;");
   fetch("");
   store("0");
   code_.line("LOCAL_BARRIER();");
+  if (one_step()) return read_and_multiply("0", true);
   // There are fences and no branches: compilers would move multiplications after the wait for the fetched
   // tile, or fetch it only then.
   code_.open(fmt::format("for (k_next += {0}; k_next < k_end; k_next += {0})", point_.k));

@@ -131,14 +131,14 @@ std::string TileOperand::functions() const {
 
 void TileOperand::declare(Code& code, const std::string& first) const {
   const std::string n = source_.name;
-  std::string begin = fmt::format("batch * (i64){}", source_.batch);
-  if (source_.outer.even()) begin += fmt::format(" + {} * (i64){}", first, source_.outer.stride());
+  std::string begin = times64("batch", source_.batch);
+  if (source_.outer.even()) begin = plus(begin, times64(first, source_.outer.stride()));
   if (source_.k.even())
-    begin += fmt::format(" + k_begin * (i64){}", source_.k.stride());
+    begin = plus(begin, times64("k_begin", source_.k.stride()));
   else if (moves())
-    begin += fmt::format(" + {}_k_at(k_begin)", n);
-  code.line(fmt::format("GLOBAL const u8 *{0} = (GLOBAL const u8 *){0}_matrices + ({1}) * {2};", n, begin,
-                        from_size_));
+    begin = plus(begin, n + "_k_at(k_begin)");
+  code.line(fmt::format("GLOBAL const u8 *{0} = (GLOBAL const u8 *){1};", n,
+                        plus(n + "_matrices", times("(" + begin + ")", begin == "0" ? 0 : from_size_))));
   if (!source_.k.even() && moves()) {
     int64_t below = 1;
     for (size_t d = source_.k.digits().size(); d-- > 1;) {
