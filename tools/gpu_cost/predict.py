@@ -114,7 +114,7 @@ def peak_of(chip, dtype):
     vector = chip.fma_flops / chip.simds
     if dtype == "f16":
         vector *= max(chip.packed_f16, 1)  # GP10x computes f16 faster as f32
-    if dtype == "i8" and not chip.matrix:
+    if dtype == "i8" and not {"i8", "iu8"} & set(chip.matrix):
         vector *= 4  # the sum of four products in one instruction
     others = {"tf32": "xf32", "i8": "iu8", "f8e4m3": "fp8", "f8e5m2": "bf8"}
     names = (dtype, dtype + "_1k", others.get(dtype))

@@ -11,7 +11,7 @@ namespace athanor::gpu {
 class Code {
  public:
   void line(const std::string& text) { text_ += std::string(2 * depth_, ' ') + text + "\n"; }
-  void open(const std::string& text) { line(text + " {"), ++depth_; }
+  void open(const std::string& text) { line(text.empty() ? "{" : text + " {"), ++depth_; }
   void close() { --depth_, line("}"); }
   const std::string& text() const { return text_; }
 

@@ -202,7 +202,7 @@ constexpr std::array sm_90_wgmma = {
     wgmma("wgmma 64x256x32", "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8", 256, i8, i32),
     wgmma("wgmma 64x128x32", "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8", 128, i8, i32),
     wgmma("wgmma 64x64x32", "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8", 64, i8, i32)};
-/// Its mma.sync has no floats of 8 bits: compilers multiply them as f16.
+/// Up to sm_119, mma.sync has no floats of 8 bits: compilers multiply them as f16.
 template <size_t Count>
 constexpr std::array<MatrixUnit, Count> widened(std::array<MatrixUnit, Count> units) {
   for (MatrixUnit& unit : units) unit.widens = true;
@@ -381,7 +381,7 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
   }
   if (target == GpuTarget::cuda) {
     if (architecture == "sm_90a") return sm_90a;
-    if (capability(architecture) == 90) return sm_90;
+    if (capability(architecture) >= 90 && capability(architecture) < 120) return sm_90;
     if (capability(architecture) >= 89) return sm_89;
     if (capability(architecture) >= 80) return sm_80;
     if (capability(architecture) >= 75) return sm_75;

@@ -148,8 +148,8 @@ void FlashKernel::begin() {
     if (of_numbers > 0) code_.line(fmt::format("LOCAL f32 numbers[{}];", of_numbers));
   }
   const int64_t rounds = of_all() ? point_.parts : chunks;
-  code_.line(fmt::format("const i64 batch = GROUP_ID(0) / {};", rounds));
-  std::string chunk = fmt::format("GROUP_ID(0) % {}", rounds);
+  code_.line(fmt::format("const i64 batch = {};", divided("GROUP_ID(0)", rounds)));
+  std::string chunk = remainder("GROUP_ID(0)", rounds);
   if (of_all()) {
     code_.line(fmt::format("const int part = {};", chunk));
     code_.line("_Pragma(\"unroll 1\")");
@@ -244,8 +244,9 @@ void FlashKernel::load_numbers(const std::string& begin) {
 }
 
 void FlashKernel::store_numbers(const std::string& at) {
-  code_.line(fmt::format("numbers[{0} + item] = held_lse, numbers[{0} + {1} + item] = held_delta;", at,
-                         point_.items()));
+  const std::string lse = plus(at, "item");
+  code_.line(
+      fmt::format("numbers[{}] = held_lse, numbers[{}] = held_delta;", lse, plus(lse, point_.items())));
 }
 
 /// Fetches the block that begins at other row `next`: a whole block or, at the end, the remaining rows and
@@ -278,8 +279,8 @@ void FlashKernel::fetch(const std::string& next, const std::string& at) {
 std::string FlashKernel::first_seeing(const std::string& first) const {
   const int64_t shift = p_.keys - p_.queries, block = point_.block;
   if (!p_.causal) return "0";
-  return shift < 0 ? fmt::format("({} + {}) / {} * {}", first, -shift, block, block)
-                   : fmt::format("MAX(0, {} - {}) / {} * {}", first, shift, block, block);
+  const std::string seeing = shift > 0 ? fmt::format("MAX(0, {} - {})", first, shift) : plus(first, -shift);
+  return times(divided(shift < 0 ? "(" + seeing + ")" : seeing, block), block);
 }
 
 void FlashKernel::loop() {
