@@ -10,6 +10,7 @@
 
 #include "athanor/base/text.h"
 #include "athanor/device/device.h"
+#include "athanor/device/sighting.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/tuner.h"
 
@@ -70,8 +71,8 @@ std::string contents(int64_t winners, int64_t marked, int64_t binaries) {
 }
 
 std::string line_of(const ForDevice& device) {
-  std::string text =
-      fmt::format("  {}: {}", device.name, contents(device.winners, device.marked, device.binaries));
+  std::string text = fmt::format("  {}: {}", printable(device.name),
+                                 contents(device.winners, device.marked, device.binaries));
   if (device.here.empty()) return text + "; no device of this machine\n";
   text += fmt::format("; here {}", join(device.here));
   if (const int64_t others = device.winners - device.ready; others > 0)
@@ -116,7 +117,7 @@ int import_cache(const std::string& file, bool json) {
                                         {"present", with(Fate::present)},
                                         {"damaged", with(Fate::damaged)},
                                         {"running", with(Fate::running)}}
-                     .dump()
+                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
               << '\n';
     return 0;
   }

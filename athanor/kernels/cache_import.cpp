@@ -41,14 +41,18 @@ struct Table {
 constexpr Table tables[] = {
     {"winner", "winners", "o.key",
      "@.winner, @.seconds, @.candidates, @.times, @.spread, @.disturbed, @.bucket, @.work", "h.key=o.key",
-     "typeof(o.key)<>'blob' OR instr(o.key, x'7C')=0 OR typeof(o.winner)<>'blob' OR length(o.winner)=0 OR "
-     "typeof(o.seconds)<>'real' OR NOT o.seconds BETWEEN 0 AND 1e9",
+     "typeof(o.key)<>'blob' OR instr(o.key, x'7C')<2 OR typeof(o.winner)<>'blob' OR length(o.winner)=0 OR "
+     "typeof(o.seconds)<>'real' OR NOT o.seconds BETWEEN 0 AND 1e9 OR typeof(o.candidates)<>'blob' OR "
+     "typeof(o.times)<>'blob' OR typeof(o.spread)<>'real' OR typeof(o.disturbed)<>'integer' OR "
+     "typeof(o.bucket)<>'blob' OR typeof(o.work)<>'real'",
      "0"},
     {"marked", "marks", "o.key", "1", "h.key=o.key AND h.candidate=o.candidate AND h.process=o.process",
      "typeof(o.key)<>'blob' OR typeof(o.candidate)<>'blob' OR typeof(o.process)<>'blob'",
      "is_running(o.process)"},
     {"binary", "binaries", "o.device", "@.device, @.kernel, @.content, @.sum", "h.key=o.key",
-     "typeof(o.key)<>'blob' OR NOT is_whole(o.content, o.sum)", "0"},
+     "typeof(o.key)<>'blob' OR typeof(o.device)<>'blob' OR typeof(o.kernel)<>'blob' OR "
+     "NOT is_whole(o.content, o.sum)",
+     "0"},
 };
 
 std::string columns_of(const Table& table, char row) {
@@ -70,8 +74,9 @@ std::string fates(const Table& table) {
 }
 
 std::string taking(const Table& table) {
-  return fmt::format("INSERT OR REPLACE INTO main.{0} SELECT * FROM other.{0} o WHERE NOT ({1}) AND NOT {2}",
-                     table.name, table.damaged, table.running);
+  return fmt::format(
+      "INSERT OR REPLACE INTO main.{0} SELECT * FROM other.{0} o WHERE NOT ({1}) AND NOT ({2})", table.name,
+      table.damaged, table.running);
 }
 
 int64_t number(sqlite3* database, const char* question) {
@@ -85,13 +90,24 @@ Error damaged(const std::filesystem::path& path, std::string why) {
           "Copy it again, or make another with: athanor cache export FILE"};
 }
 
+// After a statement that only reads the file.
+Error unreadable(sqlite3* database, const std::filesystem::path& path) {
+  const DatabaseTrouble trouble = trouble_of(database);
+  if (trouble.kind == DatabaseTrouble::Kind::damaged) return damaged(path, trouble.reason);
+  if (trouble.kind == DatabaseTrouble::Kind::locked)
+    return {ErrorCode::io, "another program has locked this file", path.string(),
+            "Import it when that program has ended, or a copy from: athanor cache export FILE"};
+  return {ErrorCode::io, fmt::format("the file cannot be read ({})", trouble.reason), path.string()};
+}
+
 // Throws if the file is not a whole cache of this version.
 void check_other(sqlite3* database, const std::filesystem::path& path) {
   SqlStatement check(database, "PRAGMA other.integrity_check(1)");
-  if (const std::string found = check.step() ? check.text(0) : trouble_of(database).reason; found != "ok")
-    throw damaged(path, found);
+  if (!check.step()) throw unreadable(database, path);
+  if (check.text(0) != "ok") throw damaged(path, check.text(0));
   if (number(database,
-             "SELECT count(*) FROM other.sqlite_master WHERE name IN ('winners', 'marks', 'binaries')") != 3)
+             "SELECT count(*) FROM other.sqlite_master WHERE type='table' AND "
+             "name IN ('winners', 'marks', 'binaries', 'parts')") != 4)
     throw Error(ErrorCode::format, "this is a database, but no cache that Athanor exported", path.string(),
                 make_one);
   const int64_t version = number(database, "PRAGMA other.user_version");
@@ -107,11 +123,12 @@ void check_other(sqlite3* database, const std::filesystem::path& path) {
 
 std::vector<KernelCache::Imported> KernelCache::import_from(const std::filesystem::path& path) {
   const std::scoped_lock lock(mutex_);
-  static_cast<void>(open_to_read(path));  // throws if it cannot be read
-  if (!open()) throw Error(ErrorCode::io, "the cache cannot be filled: it " + trouble_, file_.string());
   std::error_code unknown;
   if (std::filesystem::equivalent(path, file_, unknown))
-    throw Error(ErrorCode::usage, "this file is the cache itself", path.string(), make_one);
+    throw Error(ErrorCode::usage, "this file is the cache itself", path.string(),
+                "There is nothing to import: give a file that another machine exported");
+  static_cast<void>(open_to_read(path));  // throws if it cannot be read
+  if (!open()) throw Error(ErrorCode::io, "the cache cannot be filled: it " + trouble_, file_.string());
   if (const std::string head = std::filesystem::is_regular_file(path) ? database_head_of(path) : "";
       head.size() < database_head || !is_database_head(head))
     throw Error(ErrorCode::format, "this is no cache that Athanor exported", path.string(), make_one);
@@ -122,11 +139,11 @@ std::vector<KernelCache::Imported> KernelCache::import_from(const std::filesyste
     const bool locked = trouble.kind == DatabaseTrouble::Kind::locked;
     throw Error(ErrorCode::io,
                 fmt::format("the cache cannot be filled: {}",
-                            locked ? "another program has locked it" : trouble.reason),
+                            locked ? "another program has locked it, or the file" : trouble.reason),
                 file_.string(), "Nothing was imported. Import the file again when the cache can be written");
   };
   if (!SqlStatement(database_, "ATTACH ? AS other").bind(path.string()).run())
-    throw damaged(path, trouble_of(database_).reason);
+    throw unreadable(database_, path);
   struct Detached {
     sqlite3* database;
     ~Detached() {
@@ -144,7 +161,9 @@ std::vector<KernelCache::Imported> KernelCache::import_from(const std::filesyste
       all.push_back({table.kind, rows.text(0), static_cast<Fate>(rows.integer(1))});
     if (!run_sql(database_, taking(table))) refuse();
   }
-  if (!run_sql(database_, "INSERT OR REPLACE INTO main.parts SELECT * FROM other.parts") ||
+  if (!run_sql(database_,
+               "INSERT OR REPLACE INTO main.parts SELECT * FROM other.parts WHERE typeof(key)='blob' AND "
+               "typeof(name)='blob' AND program IN (SELECT key FROM main.binaries)") ||
       !run_sql(database_, "COMMIT"))
     refuse();
   return all;

@@ -53,6 +53,9 @@ class Goals(unittest.TestCase):
             self.assertEqual(len(found), 1, found)
             self.assertIn(finding, found[0])
         self.assertEqual(goals.missed("gfx942", "mfma attention 128x64", "f16", made(0.2, conflicts=0.1)), [])
+        # Bytes that are turned may have conflicts, but not those that lie along k.
+        self.assertEqual(goals.missed("gfx942", "mfma 256x128x64", "i8", made(0.8, conflicts=0.1)), [])
+        self.assertEqual(goals.missed("gfx942", "B along k: mfma 128x128x64", "i8", made(0.8, conflicts=0.1)), ["bank conflicts"])
 
 
 class Amd(unittest.TestCase):

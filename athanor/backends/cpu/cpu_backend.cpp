@@ -34,7 +34,7 @@ std::string cpu::cost_of_products(DType dtype, ProductsBy by) {
 #if ATHANOR_ONEDNN
   constexpr const char* what_helps = " (it needs AVX512-BF16 or AMX)";
 #else
-  constexpr const char* what_helps = " (this build has no oneDNN and needs AMX)";
+  constexpr const char* what_helps = " (without oneDNN, only AMX is fast at it)";
 #endif
   return fmt::format(
       "no {} arithmetic is used{}: numbers are converted for each product, and a step takes {} times as long "

@@ -205,7 +205,7 @@ constexpr std::array sm_90_wgmma = {
 /// Up to sm_119, mma.sync has no floats of 8 bits: compilers multiply them as f16.
 template <size_t Count>
 constexpr std::array<MatrixUnit, Count> widened(std::array<MatrixUnit, Count> units) {
-  for (MatrixUnit& unit : units) unit.widens = true;
+  for (MatrixUnit& unit : units) unit.as_f16 = true;
   return units;
 }
 constexpr auto sm_90 = joined(sm_80, widened(f8_units));

@@ -46,7 +46,7 @@ struct MatrixUnit {
   /// calculator); 0: not known.
   int flops_cycle = 0;
   bool tf32 = false;    // factors of f32 are rounded to 10 bits of mantissa
-  bool widens = false;  // the compiler widens factors to f16 first, which takes registers
+  bool as_f16 = false;  // the compiler widens factors of 8 bits first, which takes registers
   bool opencl = false;  // written in OpenCL C (opencl_units.h)
 
   /// Registers of 32 bits in which a lane holds its part of A, and of B.

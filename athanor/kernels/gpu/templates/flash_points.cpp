@@ -81,10 +81,6 @@ double flash_cost(const AttentionProblem& p, const FlashKernel& kernel, const Fl
   return rounds * static_cast<double>(point.rows()) * work;
 }
 
-}  // namespace
-
-namespace {
-
 using RankedPoints = std::vector<std::pair<double, FlashPoint>>;
 
 /// Those that take no more local memory.
@@ -115,9 +111,10 @@ RankedPoints ranked_points(const AttentionProblem& problem, const GpuTraits& tra
 std::vector<FlashPoint> flash_points(const AttentionProblem& problem, const GpuTraits& traits) {
   // All gradients pass scores through local memory in pairs of 16 bits.
   if (problem.tf32 && problem.kind == AttentionKind::grad_qkv) return {};
-  // A compute unit should have room for two groups.
-  const int64_t all = traits.most_local_bytes();
-  RankedPoints ranked = ranked_points(problem, traits, std::max(traits.local_bytes, all / 2));
+  // For tf32, whose elements take twice the room, a compute unit should have room for two groups; CUDA keeps
+  // 1 KiB of each for itself. Large heads take what there is.
+  const int64_t all = traits.most_local_bytes(), half = (all - 1024) / 2;
+  RankedPoints ranked = ranked_points(problem, traits, std::max(traits.local_bytes, problem.tf32 ? half : 0));
   if (ranked.empty()) ranked = ranked_points(problem, traits, all);
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
   constexpr size_t most = 3;

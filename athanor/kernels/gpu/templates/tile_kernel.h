@@ -38,7 +38,6 @@ class TileKernel {
 
  private:
   // Rows and columns of a wave, and of a fragment.
-  const char* hidden_sum() const { return unit_.output == DType::i32 ? "HIDDEN_LANE" : "HIDDEN_F32"; }
   int64_t wave_m() const { return point_.m / point_.waves_m; }
   int64_t wave_n() const { return point_.n / point_.waves_n; }
   int64_t fragment_m() const { return unit_.m; }
@@ -46,6 +45,8 @@ class TileKernel {
   int64_t part_k() const;
   /// Whether a group multiplies a single tile along k.
   bool one_step() const { return point_.streams == 0 && part_k() <= point_.k; }
+
+  const char* hidden_sum() const { return unit_.output == DType::i32 ? "HIDDEN_LANE" : "HIDDEN_F32"; }
 
   int64_t tiles_m() const { return ceil_div(p_.m, point_.m); }
   int64_t tiles_n() const { return ceil_div(p_.n, point_.n); }

@@ -216,7 +216,7 @@ bool turns_bytes(const TileProblem& p) {
 
 /// Whether registers suffice for a tile of bytes. What compilers were seen to spill is left out.
 bool bytes_fit(const MatrixUnit& unit, const TileShape& shape, bool turns) {
-  if (unit.widens) return shape.m * shape.n <= (turns ? 64 * 64 : 128 * 64);
+  if (unit.as_f16) return shape.m * shape.n <= (turns ? 64 * 64 : 128 * 64);
   return !turns || unit.form != MatrixUnit::Form::dot || shape.m * shape.n <= 128 * 64;
 }
 
