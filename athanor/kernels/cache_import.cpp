@@ -62,15 +62,20 @@ std::string columns_of(const Table& table, char row) {
   return columns;
 }
 
-/// What becomes of each row, in the order of KernelCache::Fate.
+/// What becomes of each row, as a number of KernelCache::Fate.
 std::string fates(const Table& table) {
+  using enum KernelCache::Fate;
   return fmt::format(
-      "SELECT {key}, CASE WHEN {damaged} THEN 3 WHEN {running} THEN 4 WHEN h.key IS NULL THEN 0 "
-      "WHEN ({theirs}) IS ({ours}) THEN 2 ELSE 1 END FROM other.{name} o LEFT JOIN main.{name} h ON {same} "
+      "SELECT {key}, CASE WHEN {damaged} THEN {is_damaged} WHEN {running} THEN {is_running} "
+      "WHEN h.key IS NULL THEN {is_new} WHEN ({theirs}) IS ({ours}) THEN {is_present} ELSE {is_other} END "
+      "FROM other.{name} o LEFT JOIN main.{name} h ON {same} "
       "ORDER BY 1",
       fmt::arg("key", table.key), fmt::arg("damaged", table.damaged), fmt::arg("running", table.running),
       fmt::arg("theirs", columns_of(table, 'o')), fmt::arg("ours", columns_of(table, 'h')),
-      fmt::arg("name", table.name), fmt::arg("same", table.same));
+      fmt::arg("name", table.name), fmt::arg("same", table.same),
+      fmt::arg("is_damaged", fmt::underlying(damaged)), fmt::arg("is_running", fmt::underlying(running)),
+      fmt::arg("is_new", fmt::underlying(added)), fmt::arg("is_present", fmt::underlying(present)),
+      fmt::arg("is_other", fmt::underlying(replaced)));
 }
 
 std::string taking(const Table& table) {
@@ -159,6 +164,7 @@ std::vector<KernelCache::Imported> KernelCache::import_from(const std::filesyste
     const std::string question = fates(table);
     for (SqlStatement rows(database_, question.c_str()); rows.step();)
       all.push_back({table.kind, rows.text(0), static_cast<Fate>(rows.integer(1))});
+    if (trouble_of(database_).kind != DatabaseTrouble::Kind::none) refuse();  // and not the last row
     if (!run_sql(database_, taking(table))) refuse();
   }
   if (!run_sql(database_,
