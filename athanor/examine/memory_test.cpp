@@ -146,7 +146,7 @@ class GpuWorker final : public Worker {
     defines.set("GROUPS", groups);
     GpuLaunch launch;
     launch.name = name;
-    launch.source = defines.text() + std::string(embedded_file("athanor/examine/memory_test.kernel"));
+    launch.source = defines.before(std::string(embedded_file("athanor/examine/memory_test.kernel")));
     launch.groups = {groups, 1, 1};
     launch.group_size = {group, 1, 1};
     for (int i = 0; i < buffers; ++i) launch.arguments.push_back({i, 0});

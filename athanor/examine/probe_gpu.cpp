@@ -34,7 +34,7 @@ class Prober {
     defines.set("GROUPS", groups);
     GpuLaunch launch;
     launch.name = name;
-    launch.source = defines.text() + std::string(embedded_file("athanor/examine/" + name + ".kernel"));
+    launch.source = defines.before(std::string(embedded_file("athanor/examine/" + name + ".kernel")));
     launch.groups = {groups, 1, 1};
     launch.group_size = {group_size_, 1, 1};
     for (int i = 0; i < buffers; ++i) launch.arguments.push_back({i, 0});

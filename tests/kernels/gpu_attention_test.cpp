@@ -58,6 +58,7 @@ int64_t check_together(std::span<const char* const> names, DType dtype, const At
                 gpu_computes_together(request, other));
     bool any_pair = false;  // the others consist of the same kernels
     for (const GpuCandidate& generated : candidates) {
+      expect_straight(generated);
       const bool in_parts = generated.parameters.contains("parts"),
                  is_pair = generated.launches.size() > 1 && !in_parts;
       if (is_pair && std::exchange(any_pair, true)) continue;

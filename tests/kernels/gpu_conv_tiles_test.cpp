@@ -118,6 +118,7 @@ void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Te
     std::erase_if(candidates, [](const GpuCandidate& one) { return !one.parameters.contains("tile_m"); });
     for (const GpuCandidate& one : candidates) names.insert(one.name.substr(0, one.name.find(' ')));
     std::vector<Run> runs;
+    std::ranges::for_each(candidates, expect_straight);
     for (const GpuCandidate& candidate : reduced(std::move(candidates)))
       runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
     // Lane units leave out products with only one step along K, which would spill registers.

@@ -57,6 +57,7 @@ void check_flash(const std::vector<const Op*>& ops, const Attrs& attrs,
     });
     std::vector<std::vector<Run>> runs(outputs.size());
     for (const GpuCandidate& candidate : reduced(std::move(candidates))) {
+      expect_straight(candidate);
       auto found = outputs_on(device, candidate, inputs, outputs);
       if (candidate.parameters.contains("parts")) {
         EXPECT_EQ(outputs_on(device, candidate, inputs, outputs), found) << candidate.name << ": other bits";

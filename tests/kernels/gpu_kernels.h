@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <regex>
 
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/kernel.h"
@@ -54,14 +56,34 @@ inline size_t bytes_of(const OperandDesc& output) {
   return static_cast<size_t>(output.reach()) * size_of(output.dtype);
 }
 
+/// Checks that kernels are straight code for their problem: no branches of the preprocessor, and names for
+/// constants only in some texts that are not contractions, which use each.
+inline void expect_straight(const GpuCandidate& candidate) {
+  static const std::regex define(R"(#\s*define\s+(\w+)(\(?))");
+  const std::sregex_iterator end;
+  for (const GpuLaunch& launch : candidate.launches) {
+    const std::string& source = launch.source;
+    EXPECT_EQ(source.find("#if"), std::string::npos) << launch.name << " has branches that are not used";
+    const auto is_of = [&](const auto&... begins) { return (launch.name.starts_with(begins) || ...); };
+    const bool may_define = is_of("csr_", "ctc_", "grid_sample", "recurrent", "roi_align");
+    for (std::sregex_iterator at(source.begin(), source.end(), define); at != end; ++at) {
+      const std::string name = (*at)[1];
+      // How OpenCL's units multiply, for which C has no function.
+      if (name == "MULTIPLY_ADD" || name == "WAVE_ATTRIBUTE") continue;
+      EXPECT_TRUE(may_define) << launch.name << " defines " << name;
+      if ((*at)[2] == "(") continue;  // of functions some variants use all
+      const std::regex word("\\b" + name + "\\b");
+      EXPECT_GT(std::distance(std::sregex_iterator(source.begin(), source.end(), word), end), 1)
+          << launch.name << " does not use " << name;
+    }
+  }
+}
+
 /// The outputs of a candidate after two runs, on poisoned output and scratch memory: the first launch must
 /// not leave anything that changes the second.
 inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const GpuCandidate& generated,
                                                    const std::vector<TestOperand>& inputs,
                                                    const std::vector<OperandDesc>& outputs) {
-  for (const GpuLaunch& launch : generated.launches)
-    EXPECT_EQ(launch.source.find("#if"), std::string::npos)
-        << launch.name << " has branches that are not used";
   constexpr size_t margin = 64;
   const Candidate candidate = gpu::make_candidate(device, generated, {});
   std::vector<std::shared_ptr<Storage>> storage;
@@ -148,8 +170,10 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
       auto candidates = gpu_candidates(request, traits);
       EXPECT_FALSE(candidates.empty()) << request.key();
       EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
-      for (GpuCandidate& one : candidates)
+      for (GpuCandidate& one : candidates) {
+        expect_straight(one);
         if (one.name.starts_with(only)) all.push_back(std::move(one));
+      }
     }
     std::vector<Run> runs;
     for (size_t i = 0; i < all.size(); ++i)

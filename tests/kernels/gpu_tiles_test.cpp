@@ -58,6 +58,7 @@ void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogu
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
     std::erase_if(candidates, [](const GpuCandidate& one) { return !is_tiled(one); });
     std::vector<Run> runs;
+    std::ranges::for_each(candidates, expect_straight);
     for (const GpuCandidate& candidate : reduced(std::move(candidates)))
       runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
     EXPECT_FALSE(runs.empty()) << request.key();

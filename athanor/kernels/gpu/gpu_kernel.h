@@ -149,10 +149,14 @@ class Defines {
   Defines& set(std::string_view name, std::string_view value);
   /// The language's name of the dtype: DTYPE is f32 with set_dtype("DTYPE", DType::f32).
   Defines& set_dtype(std::string_view name, DType dtype);
-  const std::string& text() const { return text_; }
+  /// The source behind the lines of the names that it uses.
+  std::string before(const std::string& source) const;
 
  private:
-  std::string text_;
+  struct Line {
+    std::string name, value;
+  };
+  std::vector<Line> lines_;
 };
 
 /// "f32": the suffix of the language's LOAD_, STORE_ and types. Bool is "b8".

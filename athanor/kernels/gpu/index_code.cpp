@@ -11,13 +11,33 @@ namespace athanor::gpu {
 
 std::string stored(DType dtype) { return fmt::format("STORED({})", language_name(dtype)); }
 
+std::string operand(const std::string& text) {
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '(' || c == '[') ++depth;
+    if (c == ')' || c == ']') --depth;
+    if (depth == 0 && std::string_view("+-?<>&|").find(c) != std::string_view::npos) return "(" + text + ")";
+  }
+  return text;
+}
+
+void unrolled(Code& code, const char* index, int64_t count,
+              const std::function<void(const std::string& index)>& body) {
+  if (count == 1) return body("0");
+  code.open(fmt::format("UNROLL for (int {0} = 0; {0} < {1}; ++{0})", index, count));
+  body(index);
+  code.close();
+}
+
 void open_kernel(Code& code, const std::string& name, const std::vector<Parameter>& parameters,
                  bool can_fault) {
-  std::string list;
-  for (const Parameter& p : parameters)
-    list += fmt::format("{}BUFFER({}, {})", list.empty() ? "" : ", ", p.type, p.name);
-  if (can_fault) list += ", BUFFER(i32, fault), i32 fault_code";
-  code.open(fmt::format("KERNEL void {}({})", name, list));
+  std::vector<std::string> list;
+  for (const Parameter& p : parameters) list.push_back(fmt::format("BUFFER({}, {})", p.type, p.name));
+  if (can_fault) list.insert(list.end(), {"BUFFER(i32, fault)", "i32 fault_code"});
+  // Three to a line.
+  std::string text;
+  for (size_t i = 0; i < list.size(); ++i) text += (i == 0 ? "" : i % 3 == 0 ? ",\n    " : ", ") + list[i];
+  code.open(fmt::format("KERNEL void {}({})", name, text));
   for (const Parameter& p : parameters) code.line(fmt::format("BIND({}, {});", p.type, p.name));
   if (can_fault) code.line("BIND(i32, fault);");
 }

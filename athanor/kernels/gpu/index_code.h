@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,17 +28,27 @@ inline std::string times(const std::string& text, int64_t number) {
   return number == 1 ? text : fmt::format("{} * {}", text, number);
 }
 inline std::string divided(const std::string& text, int64_t number) {
-  return number == 1 ? text : fmt::format("{} / {}", text, number);
+  return number == 1 || text == "0" ? text : fmt::format("{} / {}", text, number);
 }
 
 inline std::string remainder(const std::string& text, int64_t number) {
-  return number == 1 ? "0" : fmt::format("{} % {}", text, number);
+  return number == 1 || text == "0" ? "0" : fmt::format("{} % {}", text, number);
 }
 /// An index times a stride that may be beyond an int.
 inline std::string times64(const std::string& index, int64_t stride) {
   if (index == "0" || stride == 0) return "0";
   return stride == 1 ? index : fmt::format("{} * (i64){}", index, stride);
 }
+/// An expression as the left operand of *, / and %: a sum in parentheses.
+std::string operand(const std::string& text);
+/// An index times a stride. `wide`: offsets need 64 bits.
+inline std::string strided(const std::string& index, int64_t stride, bool wide) {
+  if (stride == 1) return index;
+  return wide ? times64(operand(index), stride) : times(operand(index), stride);
+}
+/// An unrolled loop from 0 to `count`; for a single iteration only its body, which gets "0" for the index.
+void unrolled(Code& code, const char* index, int64_t count,
+              const std::function<void(const std::string& index)>& body);
 
 /// A kernel's buffer parameter: its name, its element type in the language, and what it is bound to.
 struct Parameter {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <regex>
 #include <set>
 
@@ -92,13 +93,27 @@ std::string_view template_text(std::string_view name) {
 Defines& Defines::set(std::string_view name, int64_t value) {
   // Extents that do not fit 32 bits are rare, and are written as 64-bit numbers.
   const bool wide = value > INT32_MAX || value < INT32_MIN;
-  text_ += fmt::format("#define {} ({}{})\n", name, value, wide ? "L" : "");
-  return *this;
+  return set(name, value < 0 || wide ? fmt::format("({}{})", value, wide ? "L" : "") : std::to_string(value));
 }
 
 Defines& Defines::set(std::string_view name, std::string_view value) {
-  text_ += fmt::format("#define {} {}\n", name, value);
+  lines_.push_back({std::string(name), std::string(value)});
   return *this;
+}
+
+std::string Defines::before(const std::string& source) const {
+  const auto of_word = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  std::set<std::string_view> words;
+  for (const char *at = source.data(), *end = at + source.size(); at != end;) {
+    at = std::find_if(at, end, of_word);
+    const char* const behind = std::find_if_not(at, end, of_word);
+    words.emplace(at, static_cast<size_t>(behind - at));
+    at = behind;
+  }
+  std::string text;
+  for (const Line& line : lines_)
+    if (words.contains(line.name)) text += fmt::format("#define {} {}\n", line.name, line.value);
+  return text + source;
 }
 
 Defines& Defines::set_dtype(std::string_view name, DType dtype) { return set(name, language_name(dtype)); }

@@ -153,10 +153,8 @@ void ReductionKernels::join_parts() {
   unfold(code, "k", kept_, index);
   for (size_t i = 0; i < reductions(); ++i) {
     const LoopReduction& r = reduction(i);
-    code.line(
-        fmt::format("{} acc{}[1] = {{{}[k]}};", value_name(r), i, scratch(value_type(r), places[i].values)));
-    if (is_argmax(r))
-      code.line(fmt::format("i64 at{}[1] = {{{}[k]}};", i, scratch(DType::i64, places[i].indices)));
+    code.line(fmt::format("{} acc{} = {}[k];", value_name(r), i, scratch(value_type(r), places[i].values)));
+    if (is_argmax(r)) code.line(fmt::format("i64 at{} = {}[k];", i, scratch(DType::i64, places[i].indices)));
   }
   code.open(fmt::format("for (int part = 1; part < {}; ++part)", parts_));
   code.line(fmt::format("const i64 place = (i64)part * {} + k;", kept_size_));
@@ -167,9 +165,9 @@ void ReductionKernels::join_parts() {
     if (is_argmax(r))
       code.line(fmt::format("const i64 w{} = {}[place];", i, scratch(DType::i64, places[i].indices)));
   }
-  join(code, "acc{0}[0]", "at{0}[0]", "v{0}", "w{0}");
+  join(code, "acc{0}", "at{0}", "v{0}", "w{0}");
   code.close();
-  epilogue(code, "0", index);
+  epilogue(code, "", index);
   code.close();
   launch.source = code.text();
   launch.arguments = arguments(true);

@@ -40,9 +40,11 @@ class ReductionKernels : LoopKernels {
   int64_t shared_bytes(const LoopReduction& r) const;
   std::string value_name(const LoopReduction& r) const { return std::string(language_name(value_type(r))); }
 
-  // Accumulators: acc<i>[lane], and at<i>[lane] for the index of an argmax (loop_reduction_accumulate.cpp).
+  // Accumulators: acc<i>, and at<i> for the index of an argmax; arrays if there are several lanes
+  // (loop_reduction_accumulate.cpp).
   void declare_accumulators(Code& code) const;
-  std::string lane_loop() const;
+  /// "[v]", behind an accumulator's name; "" for a single lane.
+  std::string of_lane(const std::string& v) const { return lanes_ == 1 ? "" : "[" + v + "]"; }
   /// One element: the body's registers and stores, then the accumulators of lane v.
   void element(Code& code, const Names& index) const;
   void accumulate(Code& code, const Names& index) const;
@@ -64,6 +66,8 @@ class ReductionKernels : LoopKernels {
   // Loops over the reduced dimensions (loop_reduction_walk.cpp).
   std::vector<int> folded() const;
   int open_reduced(Code& code, Names& index) const;
+  /// Where a part's share of `count` begins.
+  std::string begin_of(const std::string& part, int64_t count) const;
   void accumulate_columns(Code& code, Names& index);
   void accumulate_rows(Code& code, Names& index);
   /// Opens a block that items without a result skip: it walks elements, and may also store some. Returns
@@ -82,7 +86,8 @@ class ReductionKernels : LoopKernels {
   };
   std::vector<Partial> partials();
   static std::string scratch(DType type, int64_t bytes);
-  /// Stores one result from the accumulators of `lane`: through the epilogue, or as a partial result.
+  /// Stores one result from accumulators whose names end in `lane`: through the epilogue, or as a partial
+  /// result.
   void finish(Code& code, const std::string& result, const std::string& lane, const Names& index);
   void epilogue(Code& code, const std::string& lane, const Names& index) const;
 

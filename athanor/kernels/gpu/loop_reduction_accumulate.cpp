@@ -3,26 +3,25 @@
 
 #include <fmt/format.h>
 
+#include "athanor/kernels/gpu/index_code.h"
+
 namespace athanor::gpu {
 
 void ReductionKernels::declare_accumulators(Code& code) const {
   for (size_t i = 0; i < reductions(); ++i) {
     const LoopReduction& r = reduction(i);
-    code.line(fmt::format("{} acc{}[{}];", value_name(r), i, lanes_));
-    if (is_argmax(r)) code.line(fmt::format("i64 at{}[{}];", i, lanes_));
+    const std::string array = lanes_ == 1 ? "" : fmt::format("[{}]", lanes_);
+    code.line(fmt::format("{} acc{}{};", value_name(r), i, array));
+    if (is_argmax(r)) code.line(fmt::format("i64 at{}{};", i, array));
   }
-  code.open(lane_loop());
-  for (size_t i = 0; i < reductions(); ++i) {
-    const LoopReduction& r = reduction(i);
-    // An index of -1 means that no element has been seen yet: every element is larger.
-    code.line(fmt::format("acc{}[v] = {};", i, is_argmax(r) ? "0" : reduction_identity(r)));
-    if (is_argmax(r)) code.line(fmt::format("at{}[v] = -1;", i));
-  }
-  code.close();
-}
-
-std::string ReductionKernels::lane_loop() const {
-  return fmt::format("UNROLL for (int v = 0; v < {}; ++v)", lanes_);
+  unrolled(code, "v", lanes_, [&](const std::string& v) {
+    for (size_t i = 0; i < reductions(); ++i) {
+      const LoopReduction& r = reduction(i);
+      // An index of -1 means that no element has been seen yet: every element is larger.
+      code.line(fmt::format("acc{}{} = {};", i, of_lane(v), is_argmax(r) ? "0" : reduction_identity(r)));
+      if (is_argmax(r)) code.line(fmt::format("at{}{} = -1;", i, of_lane(v)));
+    }
+  });
 }
 
 void ReductionKernels::element(Code& code, const Names& index) const {
@@ -38,19 +37,18 @@ void ReductionKernels::accumulate(Code& code, const Names& index,
                                   const std::function<std::string(size_t)>& source_of) const {
   for (size_t i = 0; i < reductions(); ++i) {
     const LoopReduction& r = reduction(i);
-    const std::string acc = fmt::format("acc{}[v]", i), source = source_of(i);
+    const std::string acc = fmt::format("acc{}{}", i, of_lane("v")), source = source_of(i);
     if (!is_argmax(r)) {
       code.line(fmt::format("{} = {};", acc, combine(r, acc, source)));
       continue;
     }
-    std::string at;  // the index among the reduced elements, in their order
+    std::string at = "0";  // the index among the reduced elements, in their order
     int64_t below = 1;
     for (size_t n = reduced_.size(); n-- > 0;) {
-      at += fmt::format("{}{} * (i64){}", at.empty() ? "" : " + ", below,
-                        index[static_cast<size_t>(reduced_[n])]);
+      at = plus(at, times64(index[static_cast<size_t>(reduced_[n])], below));
       below *= extent(reduced_[n]);
     }
-    take_larger(code, r, acc, fmt::format("at{}[v]", i), source, "(" + at + ")");
+    take_larger(code, r, acc, fmt::format("at{}{}", i, of_lane("v")), source, operand(at));
   }
 }
 

@@ -37,9 +37,9 @@ void ReductionKernels::finish(Code& code, const std::string& result, const std::
     code.line(fmt::format("const i64 place = (i64)part * {} + {};", kept_size_, result));
     for (size_t i = 0; i < reductions(); ++i) {
       const LoopReduction& r = reduction(i);
-      code.line(fmt::format("{}[place] = acc{}[{}];", scratch(value_type(r), places[i].values), i, lane));
+      code.line(fmt::format("{}[place] = acc{}{};", scratch(value_type(r), places[i].values), i, lane));
       if (is_argmax(r))
-        code.line(fmt::format("{}[place] = at{}[{}];", scratch(DType::i64, places[i].indices), i, lane));
+        code.line(fmt::format("{}[place] = at{}{};", scratch(DType::i64, places[i].indices), i, lane));
     }
     return;
   }
@@ -59,7 +59,7 @@ void ReductionKernels::epilogue(Code& code, const std::string& lane, const Names
   if (reads_body) write_steps(code, program_, program_.body, 0, outside);
   for (size_t i = 0; i < reductions(); ++i) {
     const LoopReduction& r = reduction(i);
-    code.line(fmt::format("const {} r{} = {}{}[{}];", language_name(r.type), first + static_cast<int>(i),
+    code.line(fmt::format("const {} r{} = {}{}{};", language_name(r.type), first + static_cast<int>(i),
                           is_argmax(r) ? "at" : "acc", i, lane));
   }
   write_steps(code, program_, program_.epilogue, first + static_cast<int>(reductions()), outside);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/index_code.h"
 
 namespace athanor::gpu {
 
@@ -17,17 +18,20 @@ std::vector<int> ReductionKernels::folded() const {
   return {reduced_.begin(), all ? reduced_.end() : reduced_.end() - 1};
 }
 
+std::string ReductionKernels::begin_of(const std::string& part, int64_t count) const {
+  if (count % parts_ == 0) return fmt::format("({}){} * {}", index_type(), part, count / parts_);
+  return fmt::format("({})((i64){} * {} / {})", index_type(), part, count, parts_);
+}
+
 // Opens the loops over reduced dimensions that lie outside the lanes; returns how many.
 int ReductionKernels::open_reduced(Code& code, Names& index) const {
   int opened = 0;
   if (const auto dims = folded(); !dims.empty()) {
-    const auto at = [&](const char* part) {
-      return fmt::format("({})((i64){} * {} / {})", index_type(), part, split_size_, parts_);
-    };
     const bool split = parts_ > 1, shared = !rows_ && items_ > 1;
-    code.open(fmt::format("for ({} q = {}{}; q < {}; q += {})", index_type(), split ? at("part") : "0",
-                          shared ? " + " + own_item() : "",
-                          split ? at("(part + 1)") : std::to_string(split_size_), shared ? items_ : 1));
+    code.open(fmt::format("for ({} q = {}; q < {}; q += {})", index_type(),
+                          plus(split ? begin_of("part", split_size_) : "0", shared ? own_item() : "0"),
+                          split ? begin_of("(part + 1)", split_size_) : std::to_string(split_size_),
+                          shared ? items_ : 1));
     unfold(code, "q", dims, index);
     ++opened;
   }
@@ -42,22 +46,28 @@ int ReductionKernels::open_reduced(Code& code, Names& index) const {
 
 void ReductionKernels::accumulate_columns(Code& code, Names& index) {
   declare_accumulators(code);
-  const std::string column = "column";
+  const bool several = lanes_ > 1;
+  const std::string column = several ? "column" : "first";
   if (!index.empty()) index.back() = column;
+  // A loop over lanes: over one lane, its body alone.
+  const auto over_lanes = [&](const std::string& loop, const std::function<void()>& lane) {
+    if (!several) return lane();
+    code.open(loop);
+    code.line(fmt::format("const {} {} = first + v;", index_type(), column));
+    lane();
+    code.close();
+  };
   const auto body = [&](const std::string& loop) {
     Names inside = index;
     const int opened = open_reduced(code, inside);
-    code.open(loop);
-    code.line(fmt::format("const {} {} = first + v;", index_type(), column));
-    element(code, inside);
-    code.close();
+    over_lanes(loop, [&] { element(code, inside); });
     for (int i = 0; i < opened; ++i) code.close();
   };
   const bool ragged = inner_ % lanes_ != 0;
   const std::string tail = fmt::format("for (int v = 0; v < {} - first; ++v)", inner_);
   const bool guarded = open_for_results(code);
   if (ragged) code.open(fmt::format("if (first + {} <= {})", lanes_, inner_));
-  body(lane_loop());
+  body(fmt::format("UNROLL for (int v = 0; v < {}; ++v)", lanes_));
   if (ragged) {
     code.close();
     code.open("else");
@@ -66,12 +76,10 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
   }
   if (guarded) code.close();
   if (items_ > 1) join_items(code);
-  code.open(
-      fmt::format("for (int v = 0; v < {}; ++v)",
-                  ragged ? fmt::format("MIN({}, {} - first)", lanes_, inner_) : std::to_string(lanes_)));
-  code.line(fmt::format("const {} {} = first + v;", index_type(), column));
-  finish(code, fmt::format("outer * {} + {}", inner_, column), "v", index);
-  code.close();
+  const std::string count =
+      ragged ? fmt::format("MIN({}, {} - first)", lanes_, inner_) : std::to_string(lanes_);
+  over_lanes(fmt::format("for (int v = 0; v < {}; ++v)", count),
+             [&] { finish(code, plus(times("outer", inner_), column), of_lane("v"), index); });
 }
 
 void ReductionKernels::accumulate_rows(Code& code, Names& index) {
@@ -84,9 +92,8 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
   const int64_t count = vectors ? vectors_.blocks : inner_;
   std::string from = "0", to = std::to_string(count);
   if (split_inner) {
-    code.line(
-        fmt::format("const {0} from = ({0})((i64)part * {1} / {2}), to = ({0})((i64)(part + 1) * {1} / {2});",
-                    index_type(), count, parts_));
+    code.line(fmt::format("const {} from = {}, to = {};", index_type(), begin_of("part", count),
+                          begin_of("(part + 1)", count)));
     from = "from", to = "to";
   }
   inside[static_cast<size_t>(d)] = "x";
@@ -94,9 +101,9 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
     accumulate_chunks(code, inside, from, to);
   } else {
     const std::string own = vectors ? "block" : "x";
-    code.open(fmt::format("for ({0} {1} = {2}{3}; {1} < {4}; {1} += {5})", index_type(), own, from,
-                          items_ > 1 ? " + " + own_item() : "", to, items_));
-    code.line("const int v = 0;");
+    code.open(fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4})", index_type(), own,
+                          plus(from, items_ > 1 ? own_item() : "0"), to, items_));
+    if (lanes_ > 1) code.line("const int v = 0;");
     if (vectors)
       write_block(code, program_, vectors_, index_type(), inside, own,
                   [&](const Names& at) { accumulate(code, at); });
@@ -114,7 +121,7 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
     code.close();
   }
   if (items_ > 1) join_items(code);
-  finish(code, "k", "0", index);
+  finish(code, "k", of_lane("0"), index);
 }
 
 bool ReductionKernels::open_for_results(Code& code) const {
@@ -130,8 +137,8 @@ void ReductionKernels::join_items(Code& code) const {
   code.line(
       fmt::format("const int mine = LOCAL_ID(1) * {} + LOCAL_ID(0);", rows_ ? items_ : rows_per_group_));
   for (size_t i = 0; i < reductions(); ++i) {
-    code.line(fmt::format("shared{0}[mine] = acc{0}[0];", i));
-    if (is_argmax(reduction(i))) code.line(fmt::format("shared_at{0}[mine] = at{0}[0];", i));
+    code.line(fmt::format("shared{0}[mine] = acc{0}{1};", i, of_lane("0")));
+    if (is_argmax(reduction(i))) code.line(fmt::format("shared_at{0}[mine] = at{0}{1};", i, of_lane("0")));
   }
   code.open(fmt::format("for (int reach = {}; reach > 0; reach /= 2)", items_ / 2));
   code.line("BARRIER();");
@@ -143,8 +150,8 @@ void ReductionKernels::join_items(Code& code) const {
   code.close();
   code.line(fmt::format("if ({} != 0 || result >= {}) return;", item, rows_ ? kept_size_ : columns_));
   for (size_t i = 0; i < reductions(); ++i) {
-    code.line(fmt::format("acc{0}[0] = shared{0}[mine];", i));
-    if (is_argmax(reduction(i))) code.line(fmt::format("at{0}[0] = shared_at{0}[mine];", i));
+    code.line(fmt::format("acc{0}{1} = shared{0}[mine];", i, of_lane("0")));
+    if (is_argmax(reduction(i))) code.line(fmt::format("at{0}{1} = shared_at{0}[mine];", i, of_lane("0")));
   }
 }
 
@@ -171,7 +178,7 @@ void ReductionKernels::accumulate_chunks(Code& code, const Names& index, const s
     code.line(fmt::format("chunk{}[v] = {};", i, neutral(reduction(i))));
   code.close();
   code.open(fmt::format("for (int u = 0; u < count; u += {})", lanes_));
-  code.open(lane_loop());
+  code.open(fmt::format("UNROLL for (int v = 0; v < {}; ++v)", lanes_));
   code.line(fmt::format("const {} x = j + u + v;", index_type()));
   accumulate(code, index, [](size_t i) { return fmt::format("chunk{}[u + v]", i); });
   code.close();

@@ -53,9 +53,8 @@ bool gathers_inside(const OperandDesc& image, Pair taps, const Shape& out, Pair 
 /// The function image_at(image, start, y, x): an element, or 0 outside the image. `inside`: none is outside.
 std::string image_at_text(const OperandDesc& image, std::string_view dtype, std::string_view index,
                           bool inside);
-/// The constants of conv_gather.kernel, its text, and image_at().
-std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
-                        Pair tap, Defines defines);
+/// Where the element for channel m and pixel k of a result's gradient lies.
+GemmMatrices::At gradient_place(const OperandDesc& gradient, const Shape& out, bool wide);
 /// conv2d_weight_grad of one group as one product for each tap of the kernel, [channels out, pixels] with
 /// [pixels, channels in]. The images are copied with channels last.
 std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,

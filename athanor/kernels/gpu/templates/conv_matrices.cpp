@@ -4,33 +4,10 @@
 #include <numeric>
 
 #include "athanor/base/ceil_div.h"
-#include "athanor/kernels/gpu/loop_code.h"
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/conv.h"
 
 namespace athanor::gpu {
-
-namespace {
-
-/// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: the distances, in the result, between the elements
-/// that are computed.
-void set_result(const ConvData& data, Defines& defines) {
-  defines.set("OUT_IMAGE", data.strides[0])
-      .set("OUT_CHANNEL", data.strides[1])
-      .set("OUT_ROW", data.out_step.height * data.strides[2])
-      .set("OUT_COLUMN", data.out_step.width * data.strides[3]);
-}
-
-/// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
-void set_image(const OperandDesc& image, Defines& defines) {
-  defines.set("IMAGE_H", image.shape[2])
-      .set("IMAGE_W", image.shape[3])
-      .set("IMAGE_N", image.strides[0])
-      .set("IMAGE_C", image.strides[1])
-      .set("IMAGE_ROW", image.strides[2])
-      .set("IMAGE_COLUMN", image.strides[3]);
-}
-
-}  // namespace
 
 bool gathers_inside(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first, Pair tap,
                     int64_t tile) {
@@ -57,28 +34,13 @@ std::string image_at_text(const OperandDesc& image, std::string_view dtype, std:
     code.line("CHECKED_INDEX(y);");
     code.line("CHECKED_INDEX(x);");
   }
-  code.line(fmt::format("return LOAD({0}, image, start + y * ({1}){2} + x * ({1}){3});", dtype, index,
-                        image.strides[2], image.strides[3]));
+  const auto along = [&](const char* number, size_t axis) {
+    return strided(number, image.strides[axis], index == "i64");
+  };
+  code.line(
+      fmt::format("return LOAD({}, image, {});", dtype, plus("start", plus(along("y", 2), along("x", 3)))));
   code.close();
   return code.text();
-}
-
-std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
-                        Pair tap, Defines defines) {
-  // Without taps nothing is gathered; 1 avoids a division by 0 in the text.
-  defines.set("KERNEL_H", std::max<int64_t>(taps.height, 1))
-      .set("KERNEL_W", std::max<int64_t>(taps.width, 1))
-      .set("OUT_H", out[2])
-      .set("OUT_W", out[3])
-      .set("STEP_H", step.height)
-      .set("STEP_W", step.width)
-      .set("FIRST_H", first.height)
-      .set("FIRST_W", first.width)
-      .set("TAP_H", tap.height)
-      .set("TAP_W", tap.width);
-  set_image(image, defines);
-  return defines.text() + std::string(template_text("conv_gather")) +
-         image_at_text(image, "DTYPE", "INDEX", gathers_inside(image, taps, out, step, first, tap));
 }
 
 namespace {
@@ -106,16 +68,74 @@ GemmProblem common(const KernelRequest& request, const ConvProblem& conv) {
   return p;
 }
 
+/// The elements that taps take from images: [taps of channels in, pixels]. Row i of the result takes row
+/// i * step + first + tap * tap_step of the image with each tap.
+struct Gather {
+  OperandDesc image;
+  Pair taps;
+  Shape out;
+  Pair step, first, tap_step;
+  DType dtype;
+  bool wide;
+
+  int64_t count() const { return std::max<int64_t>(taps.height * taps.width, 1); }
+  int64_t plane() const { return out[2] * out[3]; }
+  std::string index() const { return wide ? "i64" : "i32"; }
+  std::string along(const std::string& number, int axis) const {
+    return strided(number, image.strides[static_cast<size_t>(axis)], wide);
+  }
+  // Where a pixel's taps begin, in rows and columns of its image.
+  std::string y_of(const std::string& pixel) const {
+    return plus(times(divided(pixel, out[3]), step.height), first.height);
+  }
+  std::string x_of(const std::string& pixel) const {
+    return plus(times(remainder(pixel, out[3]), step.width), first.width);
+  }
+  // How far a tap is from there.
+  std::string tap_y(const std::string& tap) const {
+    return times(divided(tap, std::max<int64_t>(taps.width, 1)), tap_step.height);
+  }
+  std::string tap_x(const std::string& tap) const {
+    return times(remainder(tap, std::max<int64_t>(taps.width, 1)), tap_step.width);
+  }
+  /// Where the image of a pixel and the channel of a tap begin.
+  std::string start(const std::string& pixel, const std::string& tap) const {
+    return plus(along(divided(pixel, plane()), 0), along(divided(tap, count()), 1));
+  }
+
+  /// image_at().
+  std::string image_text() const {
+    return image_at_text(image, language_name(dtype), index(),
+                         gathers_inside(image, taps, out, step, first, tap_step));
+  }
+  /// image_at(), and the function image_element(b, pixel, tap).
+  std::string element_text() const {
+    Code code;
+    code.open(fmt::format(
+        "DEVICE COMPUTED({0}) image_element(GLOBAL const STORED({0}) *b, int all_pixels, int all_taps)",
+        language_name(dtype)));
+    code.line(fmt::format("const int pixel = {}, tap = {};", remainder("all_pixels", plane()),
+                          remainder("all_taps", count())));
+    code.line(fmt::format("const int y = {}, x = {};", plus(y_of("pixel"), tap_y("tap")),
+                          plus(x_of("pixel"), tap_x("tap"))));
+    code.line(fmt::format("return image_at(b, {}, y, x);", start("all_pixels", "all_taps")));
+    code.close();
+    return image_text() + code.text();
+  }
+};
+
 /// Weights as [channels out, taps of channels in].
-std::string weights_text(const GemmProblem& p, const ConvData& data) {
-  const std::string at = fmt::format("(m) * (INDEX){} + ", data.weight_m);
-  const std::string along =
-      p.a_strided
-          ? fmt::format("(k) * (INDEX){}", p.a.column)
-          : fmt::format(
-                "(k) / TAPS * (INDEX){} + (k) % TAPS / KERNEL_W * (INDEX){} + (k) % KERNEL_W * (INDEX){}",
-                data.weight_c, data.weight_tap.height, data.weight_tap.width);
-  return "#define A_BEGIN(m, k) (" + at + along + ")\n#define A_AT(m, k) LOAD(DTYPE, a, A_BEGIN(m, k))\n";
+GemmMatrices::At weight_place(const GemmProblem& p, const ConvData& data, bool wide) {
+  const int64_t taps = std::max<int64_t>(data.taps.height * data.taps.width, 1);
+  return [=, strided_k = p.a_strided, a = p.a, width = std::max<int64_t>(data.taps.width, 1),
+          c = data.weight_c, tap = data.weight_tap](const std::string& m, const std::string& k) {
+    const std::string row = strided(m, a.row, wide);
+    if (strided_k) return plus(row, strided(k, a.column, wide));
+    const std::string number = operand(k), of_kernel = remainder(number, taps);
+    return plus(plus(row, strided(divided(number, taps), c, wide)),
+                plus(strided(divided(of_kernel, width), tap.height, wide),
+                     strided(remainder(of_kernel, width), tap.width, wide)));
+  };
 }
 
 /// Whether the computed elements are whole images, and not every out_step-th pixel, each plane in order.
@@ -125,41 +145,44 @@ bool is_whole(const ConvData& data) {
   return rows && data.strides[1] == data.out[2] * data.out[3];
 }
 
-/// Results as [channels out, pixels].
-std::string results_text(const ConvData& data) {
-  return is_whole(data)
-             ? "#define C_OFFSET(row, column) \\\n"
-               "  ((column) / PLANE * (INDEX)OUT_IMAGE + (row) * (INDEX)PLANE + (column) % PLANE)\n"
-             : "#define C_OFFSET(row, column) \\\n"
-               "  ((column) / PLANE * (INDEX)OUT_IMAGE + (row) * (INDEX)OUT_CHANNEL + \\\n"
-               "   (column) % PLANE / OUT_W * (INDEX)OUT_ROW + (column) % OUT_W * (INDEX)OUT_COLUMN)\n";
+/// Images of pixels, as [.., pixels]: where pixel `column` lies.
+std::string pixel_place(const std::string& pixels, const Shape& out, const Ints& strides, bool wide) {
+  const int64_t plane = out[2] * out[3];
+  const std::string number = operand(pixels), pixel = remainder(number, plane);
+  const std::string image = strided(divided(number, plane), strides[0], wide);
+  if (strides[2] == out[3] * strides[3]) return plus(image, strided(pixel, strides[3], wide));
+  return plus(image, plus(strided(divided(pixel, out[3]), strides[2], wide),
+                          strided(remainder(number, out[3]), strides[3], wide)));
 }
 
 /// A single item stages runs of pixels of a row. It computes the values of a pixel once for each tile, and
 /// the values of a tap once for all pixels.
-void stage_images(const ConvData& data, int64_t n, GemmMatrices& matrices) {
-  const auto run = std::gcd<int64_t>(data.out[3], 16);
+void stage_images(const Gather& gather, int64_t n, GemmMatrices& matrices) {
+  const auto run = std::gcd<int64_t>(gather.out[3], 16);
   matrices.begin_b = [=](Code& code, int64_t tile) {
     const int64_t runs = tile / run;
-    code.line(fmt::format("INDEX run_start[{}];", runs));
+    code.line(fmt::format("{} run_start[{}];", gather.index(), runs));
     code.line(fmt::format("int run_y[{0}], run_x[{0}];", runs));
     code.open(fmt::format("for (int i = 0; i < {}; ++i)", runs));
-    code.line(fmt::format("const int n = MIN(n0 + i * {}, {}), pixel = n % PLANE;", run, n - 1));
-    code.line("run_start[i] = n / PLANE * (INDEX)IMAGE_N;");
-    code.line("run_y[i] = pixel / OUT_W * STEP_H + FIRST_H;");
-    code.line("run_x[i] = pixel % OUT_W * STEP_W + FIRST_W;");
+    const std::string at = plus("n0", times("i", run));
+    code.line(fmt::format("const int n = {};", n % tile == 0 ? at : fmt::format("MIN({}, {})", at, n - 1)));
+    code.line(fmt::format("const int pixel = {};", remainder("n", gather.plane())));
+    code.line(fmt::format("run_start[i] = {};", gather.start("n", "0")));
+    code.line(fmt::format("run_y[i] = {};", gather.y_of("pixel")));
+    code.line(fmt::format("run_x[i] = {};", gather.x_of("pixel")));
     code.close();
   };
   matrices.stage_b = [=](Code& code, int64_t tile) {
     code.open("for (int k = 0; k < k_count; ++k)");
-    code.line(
-        "const int tap = (k0 + k) % TAPS, tap_y = tap / KERNEL_W * TAP_H, tap_x = tap % KERNEL_W * TAP_W;");
-    code.line("const INDEX channel = (k0 + k) / TAPS * (INDEX)IMAGE_C;");
+    code.line(fmt::format("const int tap = {};", remainder("(k0 + k)", gather.count())));
+    code.line(fmt::format("const int tap_y = {}, tap_x = {};", gather.tap_y("tap"), gather.tap_x("tap")));
+    code.line(fmt::format("const {} channel = {};", gather.index(), gather.start("0", "(k0 + k)")));
     code.open(fmt::format("for (int i = 0; i < {}; ++i)", tile / run));
-    code.line("const INDEX start = run_start[i] + channel;");
+    code.line(fmt::format("const {} start = run_start[i] + channel;", gather.index()));
     code.line("const int y = run_y[i] + tap_y, x = run_x[i] + tap_x;");
     code.open(fmt::format("for (int j = 0; j < {}; ++j)", run));
-    code.line(fmt::format("b_tile[k * {} + i * {} + j] = image_at(b, start, y, x + j * STEP_W);", tile, run));
+    code.line(fmt::format("b_tile[k * {} + i * {} + j] = image_at(b, start, y, {});", tile, run,
+                          plus("x", times("j", gather.step.width))));
     code.close();
     code.close();
     code.close();
@@ -168,38 +191,41 @@ void stage_images(const ConvData& data, int64_t n, GemmMatrices& matrices) {
 
 /// A single item computes the values of the taps once for each tile, and the values of a pixel once for all
 /// taps.
-void stage_taps(const ConvProblem& conv, int64_t n, GemmMatrices& matrices) {
+void stage_taps(const Gather& gather, int64_t n, GemmMatrices& matrices) {
   matrices.begin_b = [=](Code& code, int64_t tile) {
-    code.line(fmt::format("INDEX tap_start[{}];", tile));
+    code.line(fmt::format("{} tap_start[{}];", gather.index(), tile));
     code.line(fmt::format("int tap_y[{0}], tap_x[{0}];", tile));
     code.open(fmt::format("for (int j = 0; j < {}; ++j)", tile));
-    code.line(fmt::format("const int n = MIN(n0 + j, {}), tap = n % TAPS;", n - 1));
-    code.line("tap_y[j] = tap / KERNEL_W * TAP_H;");
-    code.line("tap_x[j] = tap % KERNEL_W * TAP_W;");
-    code.line(
-        "tap_start[j] = n / TAPS * (INDEX)IMAGE_C + tap_y[j] * (INDEX)IMAGE_ROW + tap_x[j] * "
-        "(INDEX)IMAGE_COLUMN;");
+    code.line(fmt::format("const int n = MIN(n0 + j, {}), tap = {};", n - 1, remainder("n", gather.count())));
+    code.line(fmt::format("tap_y[j] = {};", gather.tap_y("tap")));
+    code.line(fmt::format("tap_x[j] = {};", gather.tap_x("tap")));
+    code.line(fmt::format(
+        "tap_start[j] = {};",
+        plus(gather.start("0", "n"), plus(gather.along("tap_y[j]", 2), gather.along("tap_x[j]", 3)))));
     code.close();
   };
-  const int64_t reach_h = (conv.w[2] - 1) * conv.dilation.height,
-                reach_w = (conv.w[3] - 1) * conv.dilation.width;
+  const int64_t reach_h = (gather.taps.height - 1) * gather.tap_step.height,
+                reach_w = (gather.taps.width - 1) * gather.tap_step.width;
+  const int64_t image_h = gather.image.shape[2], image_w = gather.image.shape[3];
   matrices.stage_b = [=](Code& code, int64_t tile) {
+    const std::string load = fmt::format("LOAD({}, b, start + tap_start[j])", language_name(gather.dtype));
     const auto fill = [&](const std::string& element) {
       code.line(fmt::format("for (int j = 0; j < {0}; ++j) b_tile[k * {0} + j] = {1};", tile, element));
-      code.close();
     };
     code.open("for (int k = 0; k < k_count; ++k)");
-    code.line("const int pixel = (k0 + k) % PLANE;");
-    code.line("const int y = pixel / OUT_W * STEP_H + FIRST_H, x = pixel % OUT_W * STEP_W + FIRST_W;");
+    code.line(fmt::format("const int pixel = {};", remainder("(k0 + k)", gather.plane())));
+    code.line(fmt::format("const int y = {}, x = {};", gather.y_of("pixel"), gather.x_of("pixel")));
     code.line(
-        "const INDEX start = (k0 + k) / PLANE * (INDEX)IMAGE_N + y * (INDEX)IMAGE_ROW + x * "
-        "(INDEX)IMAGE_COLUMN;");
-    code.open(fmt::format("if (y >= 0 && y + {} < IMAGE_H && x >= 0 && x + {} < IMAGE_W)", reach_h, reach_w));
-    fill("LOAD(DTYPE, b, start + tap_start[j])");
+        fmt::format("const {} start = {};", gather.index(),
+                    plus(gather.start("(k0 + k)", "0"), plus(gather.along("y", 2), gather.along("x", 3)))));
+    code.open(fmt::format("if (y >= 0 && y + {} < {} && x >= 0 && x + {} < {})", reach_h, image_h, reach_w,
+                          image_w));
+    fill(load);
+    code.close();
     code.open("else");
     fill(
-        "(u32)(y + tap_y[j]) < IMAGE_H && (u32)(x + tap_x[j]) < IMAGE_W ? LOAD(DTYPE, b, start + "
-        "tap_start[j]) : 0");
+        fmt::format("(u32)(y + tap_y[j]) < {} && (u32)(x + tap_x[j]) < {} ? {} : 0", image_h, image_w, load));
+    code.close();
     code.close();
   };
 }
@@ -226,14 +252,35 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
                         (taps.height == 1 || data.weight_tap.height == taps.width) &&
                         (data.channels_in == 1 || data.weight_c == taps.height * taps.width);
   p.a_strided = together || one_tap;
-  Defines defines;
-  set_result(data, defines);
-  p.matrices = {.text = gather_text(data.image, taps, data.out, data.step, data.first, data.tap, defines) +
-                        weights_text(p, data) + std::string(template_text("conv_data")) + results_text(data),
-                .a_along_k = p.a_strided && weight_k == 1,
-                .c_run = is_whole(data) ? plane : 1};
-  stage_images(data, p.n, *p.matrices);
+  const bool wide = has_wide_index(p);
+  const Gather gather{data.image, taps, data.out, data.step, data.first, data.tap, p.dtype, wide};
+  const auto place = weight_place(p, data, wide);
+  const Ints results{data.strides[0], data.strides[1], data.out_step.height * data.strides[2],
+                     data.out_step.width * data.strides[3]};
+  p.matrices = {
+      .a_element = [=, type = language_name(p.dtype)](
+                       const std::string& m,
+                       const std::string& k) { return fmt::format("LOAD({}, a, {})", type, place(m, k)); },
+      .b_element = [](const std::string& k,
+                      const std::string& n) { return fmt::format("image_element(b, {}, {})", n, k); },
+      .c_place =
+          [=, out = data.out](const std::string& row, const std::string& column) {
+            return plus(strided(row, results[1], wide), pixel_place(column, out, results, wide));
+          },
+      .a_place = place,
+      .b_begin = [stride = p.b.batch](const std::string& batch) { return times64(batch, stride); },
+      .b_functions = gather.element_text(),
+      .stage_functions = gather.image_text(),
+      .a_along_k = p.a_strided && weight_k == 1,
+      .c_run = is_whole(data) ? plane : 1};
+  stage_images(gather, p.n, *p.matrices);
   return p;
+}
+
+GemmMatrices::At gradient_place(const OperandDesc& gradient, const Shape& out, bool wide) {
+  return [strides = gradient.strides, out, wide](const std::string& m, const std::string& k) {
+    return plus(strided(m, strides[1], wide), pixel_place(k, out, strides, wide));
+  };
 }
 
 ResultEpilogue epilogue_of_weights(const KernelRequest& request, const ConvProblem& conv) {
@@ -258,14 +305,30 @@ GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv
   p.epilogue = epilogue_of_weights(request, conv);
   p.a_strided = conv.y[2] == 1 || dy[2] == conv.y[3] * dy[3];
   p.a_run = plane;
-  Defines defines;
-  defines.set("GRADIENT_N", dy[0]).set("GRADIENT_C", dy[1]).set("GRADIENT_H", dy[2]).set("GRADIENT_W", dy[3]);
-  p.matrices = {.text = gather_text(image, {conv.w[2], conv.w[3]}, conv.y, conv.stride,
-                                    {-conv.padding.height, -conv.padding.width}, conv.dilation, defines) +
-                        std::string(template_text("conv_weights")),
-                .a_along_k = true,
-                .c_run = 0};
-  stage_taps(conv, p.n, *p.matrices);
+  const bool wide = has_wide_index(p);
+  const Gather gather{image,
+                      {conv.w[2], conv.w[3]},
+                      conv.y,
+                      conv.stride,
+                      {-conv.padding.height, -conv.padding.width},
+                      conv.dilation,
+                      p.dtype,
+                      wide};
+  const auto place = gradient_place(gradient, conv.y, wide);
+  p.matrices = {
+      .a_element = [=, type = language_name(p.dtype)](
+                       const std::string& m,
+                       const std::string& k) { return fmt::format("LOAD({}, a, {})", type, place(m, k)); },
+      .b_element = [](const std::string& k,
+                      const std::string& n) { return fmt::format("image_element(b, {}, {})", k, n); },
+      .c_place = [wide, n = p.n](const std::string& row,
+                                 const std::string& column) { return plus(strided(row, n, wide), column); },
+      .a_place = place,
+      .b_begin = [stride = p.b.batch](const std::string& batch) { return times64(batch, stride); },
+      .b_functions = gather.element_text(),
+      .a_along_k = true,
+      .c_run = 0};
+  stage_taps(gather, p.n, *p.matrices);
   return p;
 }
 

@@ -56,22 +56,20 @@ ShiftedPoint fitted(ShiftedPoint point, const GemmProblem& p, const ConvData& da
   return point;
 }
 
-GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& runs,
+GpuLaunch shifted_launch(const GemmProblem& p, const ConvData& data, const PixelRuns& runs,
                          const ShiftedPoint& point, GpuLaunch::Argument images, const GpuTraits& traits) {
-  const auto result = p.c;
   const int64_t tiles = tiles_of(p, data, runs, point);
   const int64_t multiplications = p.k * point.rows * point.vectors + 256;
   const int64_t each = tiles_of_group(traits, tiles, multiplications, traits.grain->shifted_work);
-  p.matrices.emplace();  // the kernel finds the places of results
-  std::vector<GpuLaunch::Argument> arguments{images, {p.a.buffer, p.a.start}};
-  for (const Parameter& extra : p.epilogue.parameters()) arguments.push_back(extra.argument);
-  arguments.push_back({result.buffer, result.start});
+  const std::string type = stored(p.dtype);
+  const std::vector<Parameter> parameters = gemm_parameters(
+      {{"images", "const " + type, images}, {"weights", "const " + type, {p.a.buffer, p.a.start}}}, p, true,
+      {"results", type, {p.c.buffer, p.c.start}});
   return {.name = "conv_shifted",
-          .source = gemm_prelude(p, true) + vectors_text(p.dtype, point.width) +
-                    shifted_kernel(p, data, runs, point, each),
+          .source = shifted_kernel(p, parameters, data, runs, point, each),
           .groups = {ceil_div(tiles, each), 1, 1},
           .group_size = {point.items, 1, 1},
-          .arguments = std::move(arguments)};
+          .arguments = arguments_of(parameters)};
 }
 
 /// Points with as many vectors as fit 32 vector registers beside the pixels and a weight.

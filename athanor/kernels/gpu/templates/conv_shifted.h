@@ -39,8 +39,9 @@ struct ShiftedPoint {
 };
 
 /// A group computes `each` of all tiles.
-std::string shifted_kernel(const GemmProblem& problem, const ConvData& data, const PixelRuns& runs,
-                           const ShiftedPoint& point, int64_t each);
+std::string shifted_kernel(const GemmProblem& problem, const std::vector<Parameter>& parameters,
+                           const ConvData& data, const PixelRuns& runs, const ShiftedPoint& point,
+                           int64_t each);
 
 // Pieces of kernels.
 

@@ -4,6 +4,7 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/conv_shifted.h"
+#include "athanor/kernels/gpu/templates/gemm_text.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
@@ -16,17 +17,17 @@ class ShiftedKernel {
  public:
   ShiftedKernel(const GemmProblem& problem, const ConvData& data, const PixelRuns& runs,
                 const ShiftedPoint& point, int64_t each)
-      : p_(problem), data_(data), runs_(runs), point_(point), each_(each), span_(runs.span(data)) {}
+      : p_(problem),
+        data_(data),
+        runs_(runs),
+        point_(point),
+        each_(each),
+        span_(runs.span(data)),
+        vectors_{problem.dtype, point.width} {}
 
-  std::string text() {
+  std::string text(const std::vector<Parameter>& parameters) {
     const std::string type = stored(p_.dtype);
-    code_.line(
-        fmt::format("KERNEL void conv_shifted(BUFFER(const {0}, images), BUFFER(const {0}, weights),", type));
-    code_.open(fmt::format("                         EPILOGUE_PARAMETERS BUFFER({}, results))", type));
-    code_.line(fmt::format("BIND(const {}, images);", type));
-    code_.line(fmt::format("BIND(const {}, weights);", type));
-    code_.line("EPILOGUE_BIND");
-    code_.line(fmt::format("BIND({}, results);", type));
+    open_kernel(code_, "conv_shifted", parameters, false);
     const int64_t row_tiles = ceil_div(p_.m, point_.rows), run_tiles = ceil_div(span_, point_.tile());
     open_tiles(code_, each_, row_tiles * run_tiles * p_.batch * data_.out[0]);
     take_of_tile(code_, "row_tile", row_tiles);
@@ -45,7 +46,7 @@ class ShiftedKernel {
     store();
     close_tiles(code_, each_);
     code_.close();
-    return code_.text();
+    return p_.epilogue.function() + vectors_.function() + code_.text();
   }
 
  private:
@@ -58,10 +59,11 @@ class ShiftedKernel {
   // A vector at the end is moved inside the run, too.
   void declare() {
     code_.line(fmt::format("int at[{}];", point_.vectors));
-    code_.line(fmt::format("vector sums[{}][{}];", point_.rows, point_.vectors));
+    code_.line(fmt::format("{} sums[{}][{}];", vectors_.type(), point_.rows, point_.vectors));
     code_.open(over_vectors());
     code_.line(fmt::format("at[v] = MIN(first + {}, {});", times("v", apart()), span_ - point_.width));
-    code_.line(fmt::format("UNROLL for (int r = 0; r < {}; ++r) sums[r][v] = (vector)(0.0f);", point_.rows));
+    code_.line(
+        fmt::format("UNROLL for (int r = 0; r < {}; ++r) sums[r][v] = {};", point_.rows, vectors_.zero()));
     code_.close();
   }
 
@@ -80,14 +82,16 @@ class ShiftedKernel {
     code_.open(fmt::format("for (int c = 0; c < {}; ++c)", data_.channels_in));
     code_.open(fmt::format("for (int y = 0; y < {}; ++y)", data_.taps.height));
     code_.open(fmt::format("UNROLL for (int x = 0; x < {}; ++x)", data_.taps.width));
-    code_.line(fmt::format("vector pixels[{}];", point_.vectors));
-    code_.line(fmt::format("{} pixels[v] = LOAD_VECTOR(from, c * {} + {} + at[v]);", over_vectors(),
-                           runs_.channel, tap_at()));
+    code_.line(fmt::format("{} pixels[{}];", vectors_.type(), point_.vectors));
+    code_.line(
+        fmt::format("{} pixels[v] = {};", over_vectors(),
+                    vectors_.load("from", fmt::format("c * {} + {} + at[v]", runs_.channel, tap_at()))));
     open_rows();
     code_.line(fmt::format("const f32 weight = LOAD({}, w, r * {} + c * {} + y * {} + x * {});",
                            language_name(p_.dtype), data_.weight_m, data_.weight_c, data_.weight_tap.height,
                            data_.weight_tap.width));
-    code_.line(over_vectors() + " sums[r][v] = MULTIPLY_ADD(weight, pixels[v], sums[r][v]);");
+    code_.line(fmt::format("{} sums[r][v] = {};", over_vectors(),
+                           vectors_.multiply_add("weight", "pixels[v]", "sums[r][v]")));
     for (int loop = 0; loop < 4; ++loop) code_.close();
   }
 
@@ -97,7 +101,7 @@ class ShiftedKernel {
     const int64_t row = data_.out_step.height * data_.strides[2], column = data_.out_step.width;
     const int64_t first = p_.epilogue.first_place(p_.c.start / static_cast<int64_t>(size_of(p_.dtype)));
     const auto finished = [&](const std::string& place) {
-      return fmt::format("FINISHED_AT(lanes[i], {}, row, 0)", plus(place, first));
+      return p_.epilogue.call("lanes[i]", plus(place, first), "row", "0");
     };
     open_rows();
     code_.line("const int row = m0 + r;");
@@ -134,13 +138,15 @@ class ShiftedKernel {
   const PixelRuns& runs_;
   const ShiftedPoint& point_;
   int64_t each_, span_;
+  GemmVectors vectors_;
 };
 
 }  // namespace
 
-std::string shifted_kernel(const GemmProblem& problem, const ConvData& data, const PixelRuns& runs,
-                           const ShiftedPoint& point, int64_t each) {
-  return ShiftedKernel(problem, data, runs, point, each).text();
+std::string shifted_kernel(const GemmProblem& problem, const std::vector<Parameter>& parameters,
+                           const ConvData& data, const PixelRuns& runs, const ShiftedPoint& point,
+                           int64_t each) {
+  return ShiftedKernel(problem, data, runs, point, each).text(parameters);
 }
 
 void open_tiles(Code& code, int64_t each, int64_t all) {

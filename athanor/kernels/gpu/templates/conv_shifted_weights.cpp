@@ -31,7 +31,8 @@ class ShiftedWeightsKernel {
         span_((conv.y[2] - 1) * images.line + conv.y[3]),
         taps_w_(conv.w[3]),
         type_(stored(problem.dtype)),
-        sum_type_(point.splits > 1 ? "f32" : type_) {}
+        sum_type_(point.splits > 1 ? "f32" : type_),
+        vectors_{problem.dtype, point.width} {}
 
   std::string text() {
     open_kernel(code_, "conv_shifted_weights",
@@ -45,9 +46,9 @@ class ShiftedWeightsKernel {
     take_of_tile(code_, "c", channels);
     take_of_tile(code_, "batch", p_.batch);
     find_rows(code_, p_.m, point_.rows);
-    code_.line(fmt::format("vector sums[{}][{}];", point_.rows, taps_w_));
+    code_.line(fmt::format("{} sums[{}][{}];", vectors_.type(), point_.rows, taps_w_));
     code_.open(over_rows());
-    code_.line(over_taps() + " sums[r][x] = (vector)(0.0f);");
+    code_.line(fmt::format("{} sums[r][x] = {};", over_taps(), vectors_.zero()));
     code_.close();
     add_images();
     code_.open(over_rows());
@@ -57,7 +58,7 @@ class ShiftedWeightsKernel {
     code_.close();
     close_tiles(code_, point_.each);
     code_.close();
-    return code_.text();
+    return vectors_.function() + code_.text();
   }
 
  private:
@@ -80,11 +81,12 @@ class ShiftedWeightsKernel {
                            type_, times("image", p_.batch), p_.m, gradient_row()));
     const std::string x = shifted(times("x", conv_.dilation.width), conv_.stride.width, phase, 1);
     const auto load_pixels = [&](const std::string& at) {
-      code_.line(fmt::format("vector pixels[{}];", taps_w_));
-      code_.line(fmt::format("{} pixels[x] = LOAD_VECTOR(from, {} + {});", over_taps(), x, at));
+      code_.line(fmt::format("{} pixels[{}];", vectors_.type(), taps_w_));
+      code_.line(fmt::format("{} pixels[x] = {};", over_taps(), vectors_.load("from", plus(x, at))));
     };
     const auto add = [&] {
-      code_.line(over_taps() + " sums[r][x] = MULTIPLY_ADD(g, pixels[x], sums[r][x]);");
+      code_.line(fmt::format("{} sums[r][x] = {};", over_taps(),
+                             vectors_.multiply_add("g", "pixels[x]", "sums[r][x]")));
       code_.close();
     };
     const int64_t rest = span_ % point_.width;
@@ -93,7 +95,8 @@ class ShiftedWeightsKernel {
                            point_.items * point_.width));
     load_pixels("q");
     code_.open(over_rows());
-    code_.line(fmt::format("const vector g = LOAD_VECTOR(gradient, r * {} + q);", gradient_row()));
+    code_.line(fmt::format("const {} g = {};", vectors_.type(),
+                           vectors_.load("gradient", fmt::format("r * {} + q", gradient_row()))));
     add();
     code_.close();
     if (rest != 0) {
@@ -106,7 +109,7 @@ class ShiftedWeightsKernel {
       code_.line(fmt::format(
           "UNROLL for (int i = 0; i < {}; ++i) lanes[i] = i < {} ? 0 : LOAD({}, gradient, r * {} + {} + i);",
           point_.width, point_.width - rest, language_name(p_.dtype), gradient_row(), last));
-      code_.line(fmt::format("const vector g = VLOAD({}, lanes, 0);", point_.width));
+      code_.line(fmt::format("const {} g = VLOAD({}, lanes, 0);", vectors_.type(), point_.width));
       add();
       if (point_.items > 1) code_.close();
     }
@@ -145,6 +148,7 @@ class ShiftedWeightsKernel {
   const ShiftedWeights& point_;
   int64_t span_, taps_w_;
   std::string type_, sum_type_;
+  GemmVectors vectors_;
 };
 
 }  // namespace
@@ -200,8 +204,7 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
       shifted_copy(image, images, 0, image_copy, traits),
       shifted_copy(gradient, gradients, 1, gradient_copy, traits),
       {.name = "conv_shifted_weights",
-       .source = vectors_text(p.dtype, width) +
-                 ShiftedWeightsKernel(p, conv, images, {rows, width, items, splits, each}).text(),
+       .source = ShiftedWeightsKernel(p, conv, images, {rows, width, items, splits, each}).text(),
        .groups = {ceil_div(tiles * splits, each), 1, 1},
        .group_size = {items, 1, 1},
        .local_bytes = items > 1 ? items * 4 : 0,

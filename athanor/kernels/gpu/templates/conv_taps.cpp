@@ -1,8 +1,11 @@
 // conv2d_weight_grad as one matrix product for each tap of the kernel. Nothing is gathered: with channels
 // last, the pixels that a tap sees are rows of a matrix in memory, one row of the result at a time.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/conv.h"
 #include "athanor/kernels/gpu/templates/points.h"
 
@@ -33,22 +36,38 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
   p.a_run = p.b_run = conv.y[3];
   p.b = {p.scratch_buffer, 0, conv.stride.width * c, 1};
   p.scratch_start = static_cast<size_t>(ceil_div(copied * item, 256) * 256);
-  Defines defines;
-  defines.set("GRADIENT_N", dy[0])
-      .set("GRADIENT_C", dy[1])
-      .set("GRADIENT_H", dy[2])
-      .set("GRADIENT_W", dy[3])
-      .set("OUT_H", conv.y[2])
-      .set("OUT_W", conv.y[3])
-      .set("KERNEL_W", conv.w[3])
-      .set("STEP_H", conv.stride.height)
-      .set("STEP_W", conv.stride.width)
-      .set("TAP_H", conv.dilation.height)
-      .set("TAP_W", conv.dilation.width)
-      .set("PADDED_H", rows)
-      .set("PADDED_W", columns)
-      .set("C", c);
-  p.matrices = {.text = defines.text() + std::string(template_text("conv_taps")), .a_along_k = true};
+  // Images [N, rows, columns, C] with their padding: where the pixels begin that the first tap takes, and how
+  // far those of a tap are from there.
+  const bool wide = has_wide_index(p);
+  const auto place = gradient_place(gradient, conv.y, wide);
+  const auto pixel = [=, y = conv.y, step = conv.stride](const std::string& k) {
+    const std::string number = operand(k);
+    const int64_t plane = y[2] * y[3];
+    const std::string row = plus(times(divided(number, plane), rows),
+                                 times(divided(remainder(number, plane), y[3]), step.height));
+    return strided(plus(strided(row, columns, wide), times(remainder(number, y[3]), step.width)), c, wide);
+  };
+  const auto tap_begin = [=, width = conv.w[3], apart = conv.dilation](const std::string& tap) {
+    return times64(operand(plus(times64(times(divided(tap, width), apart.height), columns),
+                                times(remainder(tap, width), apart.width))),
+                   c);
+  };
+  const std::string type(language_name(p.dtype));
+  p.matrices = {
+      .a_element = [=](const std::string& m,
+                       const std::string& k) { return fmt::format("LOAD({}, a, {})", type, place(m, k)); },
+      .b_element =
+          [=](const std::string& k, const std::string& n) {
+            return fmt::format("LOAD({}, b, {})", type, plus(pixel(k), n));
+          },
+      .c_place =
+          [=, stride = p.c](const std::string& row, const std::string& column) {
+            return plus(strided(row, stride.row, wide), strided(column, stride.column, wide));
+          },
+      .a_place = place,
+      .b_row = pixel,
+      .b_begin = tap_begin,
+      .a_along_k = true};
 
   const GpuLaunch copying = padded_copy(image, {rows, columns}, {-conv.padding.height, -conv.padding.width},
                                         {0}, {p.scratch_buffer}, traits);

@@ -111,7 +111,7 @@ static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const
   const auto add = [&](const std::string& name, const std::string& text, int64_t work,
                        std::vector<GpuLaunch::Argument> arguments) -> GpuLaunch& {
     candidate.launches.push_back({.name = name,
-                                  .source = defines.text() + text,
+                                  .source = defines.before(text),
                                   .groups = {ceil_div(work, items), 1, 1},
                                   .group_size = {items, 1, 1},
                                   .arguments = std::move(arguments)});

@@ -173,7 +173,7 @@ static std::vector<GpuCandidate> ctc(const KernelRequest& request, const GpuTrai
   CtcKernel kernel(gradient);
   GpuLaunch launch{
       .name = kernel.name(),
-      .source = fmt::format("{}{}\n{}", defines.text(), template_text("ctc"), kernel.text(x.dtype)),
+      .source = defines.before(fmt::format("{}\n{}", template_text("ctc"), kernel.text(x.dtype))),
       .groups = {batch, 1, 1},
       .group_size = {items, 1, 1},
       .local_bytes = local_bytes_of(places, x.dtype, gradient),

@@ -12,34 +12,6 @@ namespace {
 
 int64_t reach(int64_t extent, int64_t stride) { return std::max<int64_t>(extent - 1, 0) * std::abs(stride); }
 
-// Offsets within one matrix need 64 bits only if a matrix has that many elements.
-std::string_view index_type(const GemmProblem& p) {
-  if (p.wide_index) return "i64";
-  const int64_t farthest =
-      std::max({reach(p.m, p.a.row) + reach(p.k, p.a.column), reach(p.k, p.b.row) + reach(p.n, p.b.column),
-                reach(p.m, p.c.row) + reach(p.n, p.c.column), p.m * p.n,
-                // Panels are padded.
-                (p.m + 1024) * p.k, (p.n + 1024) * p.k});
-  return farthest < INT32_MAX ? "i32" : "i64";
-}
-
-std::string epilogue_text(const GemmProblem& p, bool finishes) {
-  const ResultEpilogue epilogue = finishes ? p.epilogue : ResultEpilogue();
-  std::string parameters, binds;
-  for (const Parameter& extra : epilogue.parameters()) {
-    parameters += fmt::format(" BUFFER({}, {}),", extra.type, extra.name);
-    binds += fmt::format(" BIND({}, {});", extra.type, extra.name);
-  }
-  const int64_t first = epilogue.first_place(p.c.start / static_cast<int64_t>(size_of(p.dtype)));
-  return epilogue.function() +
-         fmt::format(
-             "#define EPILOGUE_PARAMETERS{}\n#define EPILOGUE_BIND{}\n"
-             "#define FINISHED_AT(x, at, row, column) {}\n"
-             "#define FINISHED(x, row, column) \\\n"
-             "  FINISHED_AT(x, {} + batch * (i64)C_BATCH + C_OFFSET(row, column), row, column)\n",
-             parameters, binds, epilogue.call("(x)", "at", "row", "column"), first);
-}
-
 std::string_view to_string(GemmSource source) {
   constexpr std::string_view names[] = {"direct", "packed", "staged"};
   return names[static_cast<int>(source)];
@@ -56,14 +28,44 @@ int64_t staged_bytes(const GemmPoint& point, int64_t k_step) {
 
 }  // namespace
 
-std::vector<GpuLaunch::Argument> gemm_arguments(std::initializer_list<GpuLaunch::Argument> inputs,
-                                                const GemmProblem& p, bool finishes,
-                                                GpuLaunch::Argument output) {
-  std::vector<GpuLaunch::Argument> result = inputs;
+bool has_wide_index(const GemmProblem& p) {
+  if (p.wide_index) return true;
+  const int64_t farthest =
+      std::max({reach(p.m, p.a.row) + reach(p.k, p.a.column), reach(p.k, p.b.row) + reach(p.n, p.b.column),
+                reach(p.m, p.c.row) + reach(p.n, p.c.column), p.m * p.n,
+                // Panels are padded.
+                (p.m + 1024) * p.k, (p.n + 1024) * p.k});
+  return farthest >= INT32_MAX;
+}
+
+std::vector<Parameter> gemm_parameters(std::vector<Parameter> inputs, const GemmProblem& p, bool finishes,
+                                       Parameter output) {
   if (finishes)
-    for (const Parameter& extra : p.epilogue.parameters()) result.push_back(extra.argument);
-  result.push_back(output);
+    for (Parameter& extra : p.epilogue.parameters()) inputs.push_back(std::move(extra));
+  inputs.push_back(std::move(output));
+  return inputs;
+}
+
+std::vector<GpuLaunch::Argument> arguments_of(const std::vector<Parameter>& parameters) {
+  std::vector<GpuLaunch::Argument> result;
+  for (const Parameter& parameter : parameters) result.push_back(parameter.argument);
   return result;
+}
+
+std::string place_of_result(const GemmProblem& p, const GemmMatrices& matrices, const std::string& row,
+                            const std::string& column) {
+  return plus(times64(batch_of(p), p.c.batch), matrices.c_place(row, column));
+}
+
+void declare_batch(Code& code, const GemmProblem& p, bool finishes, const std::string& number) {
+  if (p.batch > 1 || (finishes && !p.epilogue.empty()))
+    code.line(fmt::format("const int batch = {};", p.batch == 1 ? "0" : number));
+}
+
+std::string finished(const GemmProblem& p, const GemmMatrices& matrices, const std::string& x,
+                     const std::string& row, const std::string& column) {
+  const int64_t first = p.epilogue.first_place(p.c.start / static_cast<int64_t>(size_of(p.dtype)));
+  return p.epilogue.call(x, plus(place_of_result(p, matrices, row, column), first), row, column);
 }
 
 GpuLaunch::Argument GemmScratch::take(int64_t floats) {
@@ -73,15 +75,21 @@ GpuLaunch::Argument GemmScratch::take(int64_t floats) {
   return result;
 }
 
-std::string vectors_text(DType dtype, int64_t width, bool by_registers) {
-  std::string text = fmt::format(
-      "typedef f32x{0} vector;\n"
-      "#define MULTIPLY_ADD(a, b, c) VFMA({0}, a, b, c)\n",
-      width);
-  if (dtype == DType::f32) return text + fmt::format("#define LOAD_VECTOR(p, i) VLOAD({}, p, i)\n", width);
+std::string GemmVectors::multiply_add(const std::string& a, const std::string& b,
+                                      const std::string& c) const {
+  return fmt::format("VFMA({}, {}, {}, {})", width, a, b, c);
+}
+
+std::string GemmVectors::load(const std::string& pointer, const std::string& at) const {
+  return dtype == DType::f32 ? fmt::format("VLOAD({}, {}, {})", width, pointer, at)
+                             : fmt::format("load_vector({})", plus(pointer, at));
+}
+
+std::string GemmVectors::function() const {
+  if (dtype == DType::f32) return {};
   const std::string_view name = language_name(dtype);
   Code code;
-  code.open(fmt::format("DEVICE vector load_vector(GLOBAL const {} *p)", stored(dtype)));
+  code.open(fmt::format("DEVICE {} load_vector(GLOBAL const {} *p)", type(), stored(dtype)));
   code.line(fmt::format("f32 lanes[{}];", width));
   if (by_registers) {
     code.line("u32x4 registers;");
@@ -92,54 +100,56 @@ std::string vectors_text(DType dtype, int64_t width, bool by_registers) {
                                      : fmt::format("LOAD({}, p, i)", name)));
   code.line(fmt::format("return VLOAD({}, lanes, 0);", width));
   code.close();
-  return text + code.text() + "#define LOAD_VECTOR(p, i) load_vector((p) + (i))\n";
+  return code.text();
 }
 
 int64_t a_pitch(const GemmPoint& point) {
   return point.tile_m() + (point.group_x * point.group_y > 1 ? 4 : 0);
 }
 
-std::string gemm_prelude(const GemmProblem& p, bool finishes, Defines defines) {
-  defines.set_dtype("DTYPE", p.dtype)
-      .set("DTYPE_IS_F32", p.dtype == DType::f32)
-      .set_dtype("FACTOR", p.factors.value_or(p.dtype))
-      .set("INDEX", index_type(p))
-      .set("BATCH", p.batch)
-      .set("M", p.m)
-      .set("N", p.n)
-      .set("K", p.k)
-      .set("A_BATCH", p.a.batch)
-      .set("A_ROW", p.a.row)
-      .set("A_K", p.a.column)
-      .set("B_BATCH", p.b.batch)
-      .set("B_K", p.b.row)
-      .set("B_COLUMN", p.b.column)
-      .set("C_BATCH", p.c.batch)
-      .set("C_ROW", p.c.row)
-      .set("C_COLUMN", p.c.column);
-  return defines.text() + epilogue_text(p, finishes) + matrices_of(p).text;
-}
-
 GemmMatrices matrices_of(const GemmProblem& p) {
   if (p.matrices) return *p.matrices;
-  GemmMatrices strided{.text = std::string(template_text("gemm_strided")),
-                       .a_along_k = p.a.column == 1,
-                       .b_along_k = p.b.row == 1 && p.b.column != 1,
-                       .c_run = p.c.column == 1 ? 0 : 1};
+  const bool wide = has_wide_index(p);
+  const auto at = [wide](const GemmProblem::Operand& x) -> GemmMatrices::At {
+    return [wide, row = x.row, column = x.column](const std::string& i, const std::string& j) {
+      return plus(strided(i, row, wide), strided(j, column, wide));
+    };
+  };
+  const std::string factor(language_name(p.factors.value_or(p.dtype)));
+  const auto element = [&factor](const char* pointer, GemmMatrices::At place) -> GemmMatrices::At {
+    return [=](const std::string& i, const std::string& j) {
+      return fmt::format("LOAD({}, {}, {})", factor, pointer, place(i, j));
+    };
+  };
+  GemmMatrices result{
+      .a_element = element("a", at(p.a)),
+      .b_element = element("b", at(p.b)),
+      .c_place = at(p.c),
+      .a_place = at(p.a),
+      .b_row = [wide, stride = p.b.row](const std::string& k) { return strided(k, stride, wide); },
+      .b_begin = [stride = p.b.batch](const std::string& batch) { return times64(batch, stride); },
+      .a_along_k = p.a.column == 1,
+      .b_along_k = p.b.row == 1 && p.b.column != 1,
+      .c_run = p.c.column == 1 ? 0 : 1};
   if (p.b.column == 1)
-    strided.stage_b = [n = p.n](Code& code, int64_t tile) {
+    result.stage_b = [n = p.n, b = result.b_element](Code& code, int64_t tile) {
       const auto copy = [&](const std::string& element) {
         code.line(fmt::format("for (int n = 0; n < {0}; ++n) b_tile[k * {0} + n] = {1};", tile, element));
-        code.close();
       };
       code.open("for (int k = 0; k < k_count; ++k)");
-      code.open(fmt::format("if (n0 + {} <= {})", tile, n));
-      copy("B_AT(k0 + k, n0 + n)");
-      code.open("else");
-      copy(fmt::format("n0 + n < {} ? B_AT(k0 + k, n0 + n) : 0", n));
+      if (n % tile == 0) {
+        copy(b("k0 + k", "n0 + n"));
+      } else {
+        code.open(fmt::format("if (n0 + {} <= {})", tile, n));
+        copy(b("k0 + k", "n0 + n"));
+        code.close();
+        code.open("else");
+        copy(fmt::format("n0 + n < {} ? {} : 0", n, b("k0 + k", "n0 + n")));
+        code.close();
+      }
       code.close();
     };
-  return strided;
+  return result;
 }
 
 GemmProblem::GemmProblem(const KernelRequest& request)
@@ -208,12 +218,29 @@ bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits)
 }
 
 GpuLaunch sum_launch(const GemmProblem& p, int64_t splits, GpuLaunch::Argument parts) {
+  const GemmMatrices matrices = matrices_of(p);
+  const std::vector<Parameter> parameters = gemm_parameters({{"parts", "const f32", parts}}, p, true,
+                                                            {"c", stored(p.dtype), {p.c.buffer, p.c.start}});
+  const int64_t size = p.m * p.n;
+  Code code;
+  open_kernel(code, "gemm_sum", parameters, false);
+  code.line("const i64 item = GLOBAL_ID(0);");
+  code.line(fmt::format("if (item >= {}) return;", p.batch * size));
+  code.line("f32 sum = 0;");
+  code.line(fmt::format("UNROLL for (int s = 0; s < {}; ++s) sum += parts[s * (i64){} + item];", splits,
+                        p.batch * size));
+  declare_batch(code, p, true, fmt::format("(int)({})", divided("item", size)));
+  code.line(fmt::format("const int row = (int)({}), column = (int)({});",
+                        remainder(divided("item", p.n), p.m), remainder("item", p.n)));
+  code.line(fmt::format("STORE({}, c, {}, {});", language_name(p.dtype),
+                        place_of_result(p, matrices, "row", "column"),
+                        finished(p, matrices, "sum", "row", "column")));
+  code.close();
   return {.name = "gemm_sum",
-          .source =
-              gemm_prelude(p, true, Defines().set("SPLITS", splits)) + std::string(template_text("gemm_sum")),
-          .groups = {ceil_div(p.batch * p.m * p.n, helping_items), 1, 1},
+          .source = p.epilogue.function() + code.text(),
+          .groups = {ceil_div(p.batch * size, helping_items), 1, 1},
           .group_size = {helping_items, 1, 1},
-          .arguments = gemm_arguments({parts}, p, true, {p.c.buffer, p.c.start})};
+          .arguments = arguments_of(parameters)};
 }
 
 GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
@@ -234,14 +261,19 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
   if (point.splits > 1) c = scratch.take(point.splits * p.batch * p.m * p.n);
   const bool finishes = point.splits == 1;
   const int64_t k_step = point.k_step > 0 ? std::min(point.k_step, p.k) : p.k;
+  const auto type_of = [&](bool as_f32) { return as_f32 ? "f32" : stored(p.dtype); };
+  const std::vector<Parameter> parameters =
+      gemm_parameters({{"a_matrices", "const " + type_of(point.a == GemmSource::packed), a},
+                       {"b_matrices", "const " + type_of(point.b == GemmSource::packed), b}},
+                      p, finishes, {"c_matrices", type_of(!finishes), c});
   candidate.launches.push_back(
       {.name = "gemm",
-       .source = gemm_prelude(p, finishes) + vectors_text(p.dtype, point.width) + gemm_kernel(p, point),
+       .source = gemm_kernel(p, point, parameters),
        .groups = {ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n()) * p.batch * point.splits, 1,
                   1},
        .group_size = {point.group_x, point.group_y, 1},
        .local_bytes = staged_bytes(point, k_step),
-       .arguments = gemm_arguments({a, b}, p, finishes, c)});
+       .arguments = arguments_of(parameters)});
   if (point.splits > 1) candidate.launches.push_back(sum_launch(p, point.splits, c));
   candidate.scratch_bytes = scratch.bytes;
   candidate.name = fmt::format("gemm {}x{}", point.tile_m(), point.tile_n());

@@ -13,12 +13,18 @@ namespace athanor::gpu {
 
 class Code;
 
-/// The matrices of a product as texts of the kernel language.
+/// The matrices of a product as expressions of the kernel language, for pointers `a`, `b` and `c` to the
+/// matrices of a batch. Their arguments are expressions, too.
 struct GemmMatrices {
-  /// Defines, for matrices a, b, c: A_AT(m, k) and B_AT(k, n), elements; C_OFFSET(row, column), where one
-  /// of the result lies. For matrices that are read directly also A_BEGIN(m, k), where an element of A
-  /// lies, and B_START(k), where row k of B begins. B_MATRIX(batch): where in b_matrices B begins.
-  std::string text;
+  using Of = std::function<std::string(const std::string&)>;
+  using At = std::function<std::string(const std::string&, const std::string&)>;
+  At a_element, b_element;                    // of (row, k) and (k, column)
+  At c_place;                                 // where (row, column) lies
+  At a_place = {};                            // where (row, k) lies, if A is read directly
+  Of b_row = {};                              // where row k of B begins, if it is
+  Of b_begin = {};                            // where B begins among the matrices, of the batch
+  std::string b_functions = {};               // that b_element calls
+  std::string stage_functions = {};           // that stage_b calls
   bool a_along_k = false, b_along_k = false;  // whether neighbours in memory lie along k
   int64_t c_run = 1;                          // so many columns are contiguous in C; 0: all
   /// What a single item declares, and how it fills `b_tile`, k_count rows of `tile` floats from row k0 and
@@ -81,12 +87,8 @@ struct GemmPoint {
   int64_t tile_n() const { return vectors * width * group_x; }
 };
 
-/// What all templates take from a problem: its constants, the matrices, and the epilogue if this kernel
-/// `finishes` the result.
-///   FINISHED(x, row, column)         x with the epilogue. A variable `batch` must exist.
-///   FINISHED_AT(x, at, row, column)  the same for a kernel that knows the element's place in the result
-///   EPILOGUE_PARAMETERS, EPILOGUE_BIND   the buffers that the epilogue reads
-std::string gemm_prelude(const GemmProblem& problem, bool finishes, Defines defines = {});
+/// Whether offsets within one matrix need 64 bits: only if one has that many elements.
+bool has_wide_index(const GemmProblem& problem);
 /// Adds the parts [splits, batch, m, n] of a product whose k is split, in f32, and applies the epilogue.
 GpuLaunch sum_launch(const GemmProblem& problem, int64_t splits, GpuLaunch::Argument parts);
 /// Whether the point's direct sources fit the problem's extents and strides, and its tiles fit into local
@@ -94,10 +96,14 @@ GpuLaunch sum_launch(const GemmProblem& problem, int64_t splits, GpuLaunch::Argu
 bool fits(const GemmProblem& problem, const GemmPoint& point, const GpuTraits& traits);
 /// For problems in f32, f16 and bf16 that the point fits, with k > 0.
 GpuCandidate gemm_candidate(const GemmProblem& problem, const GemmPoint& point);
-/// Dot products along k, which is contiguous or packed; rows <= m and columns <= n. `by_registers`: see
-/// dot_reads_registers().
-GpuCandidate dot_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t width,
-                           int64_t items, bool by_registers);
+/// A point of the tuning space of dot products: an item computes rows <= m by columns <= n.
+struct DotPoint {
+  int64_t rows, columns;
+  int64_t width, items;  // elements along k at a time, of an item; items of a group
+  bool by_registers;     // see dot_reads_registers()
+};
+/// Dot products along k, which is contiguous or packed.
+GpuCandidate dot_candidate(const GemmProblem& problem, const DotPoint& point);
 /// Whether both matrices are in f16 or bf16 and all their vectors of 8 elements along k begin at multiples of
 /// 16 bytes, so that READ_REGISTERS reads them.
 bool dot_reads_registers(const GemmProblem& problem);

@@ -10,36 +10,41 @@ namespace {
 
 /// An item packs `chunk` steps along K of one panel. `extent`: rows of A or columns of B.
 std::string pack_kernel(const GemmProblem& p, bool packs_a, int64_t panel, int64_t chunk, int64_t extent,
-                        int64_t items) {
+                        int64_t items, const std::vector<Parameter>& parameters) {
   const GemmMatrices matrices = matrices_of(p);
-  const std::string type = stored(p.dtype);
   const int64_t chunks = ceil_div(p.k, chunk), panels = ceil_div(extent, panel);
   const auto element = [&](const char* i, const char* k) {
-    return packs_a ? fmt::format("A_AT(first + {}, k_begin + {})", i, k)
-                   : fmt::format("B_AT(k_begin + {}, first + {})", k, i);
+    const std::string along = fmt::format("first + {}", i), step = fmt::format("k_begin + {}", k);
+    return packs_a ? matrices.a_element(along, step) : matrices.b_element(step, along);
   };
   Code code;
-  code.open(fmt::format("KERNEL void gemm_pack(BUFFER(const {}, matrices), BUFFER(f32, panels))", type));
-  code.line(fmt::format("BIND(const {}, matrices);", type));
-  code.line("BIND(f32, panels);");
+  open_kernel(code, "gemm_pack", parameters, false);
   code.line("const int item = GROUP_ID(0);");
-  code.line(fmt::format("const int k_begin = item % {0} * {1}, k_count = MIN({1}, {2} - k_begin);", chunks,
-                        chunk, p.k));
-  code.line(fmt::format("const int panel = item / {};", chunks));
-  code.line(fmt::format("const int first = panel % {0} * {1}, rows = MIN({1}, {2} - first);", panels, panel,
-                        extent));
-  code.line(fmt::format("GLOBAL const {} *const {} = matrices + panel / {} * (i64){};", type,
-                        packs_a ? "a" : "b", panels, packs_a ? p.a.batch : p.b.batch));
+  code.line(fmt::format("const int k_begin = {};", times(remainder("item", chunks), chunk)));
+  code.line(fmt::format("const int k_count = {};", p.k % chunk == 0
+                                                       ? fmt::format("{}", chunk)
+                                                       : fmt::format("MIN({}, {} - k_begin)", chunk, p.k)));
+  code.line(fmt::format("const int panel = {};", divided("item", chunks)));
+  code.line(fmt::format("const int first = {};", times(remainder("panel", panels), panel)));
+  code.line(fmt::format("const int rows = {};", extent % panel == 0
+                                                    ? fmt::format("{}", panel)
+                                                    : fmt::format("MIN({}, {} - first)", panel, extent)));
+  const std::string batch = p.batch == 1 ? "0" : divided("panel", panels);
+  code.line(fmt::format("GLOBAL {} *const {} = {};", parameters[0].type, packs_a ? "a" : "b",
+                        plus("matrices", times64(batch, packs_a ? p.a.batch : p.b.batch))));
   code.line(fmt::format("GLOBAL f32 *const to = panels + ((i64)panel * {} + k_begin) * {};", p.k, panel));
   if (items > 1) {
     code.open(fmt::format("for (int e = LOCAL_ID(0); e < {} * k_count; e += {})", panel, items));
     code.line(fmt::format("const int k = e / {0}, i = e % {0};", panel));
-    code.line(fmt::format("to[e] = i < rows ? {} : 0;", element("i", "k")));
+    code.line(fmt::format("to[e] = {};", extent % panel == 0
+                                             ? element("i", "k")
+                                             : fmt::format("i < rows ? {} : 0", element("i", "k"))));
     code.close();
     code.close();
-    return code.text();
+    return (packs_a ? "" : matrices.b_functions) + code.text();
   }
-  code.open(fmt::format("if (rows == {})", panel));
+  const bool whole = extent % panel == 0;
+  if (!whole) code.open(fmt::format("if (rows == {})", panel));
   code.line("int k = 0;");
   if (packs_a ? matrices.a_along_k : matrices.b_along_k) {
     code.line("// Copies through small blocks, so that both memories are accessed in runs.");
@@ -56,15 +61,17 @@ std::string pack_kernel(const GemmProblem& p, bool packs_a, int64_t panel, int64
   code.open("for (; k < k_count; ++k)");
   code.line(fmt::format("for (int i = 0; i < {0}; ++i) to[k * {0} + i] = {1};", panel, element("i", "k")));
   code.close();
+  if (!whole) {
+    code.close();
+    code.open("else");
+    code.open("for (int k = 0; k < k_count; ++k)");
+    code.line(fmt::format("for (int i = 0; i < {0}; ++i) to[k * {0} + i] = i < rows ? {1} : 0;", panel,
+                          element("i", "k")));
+    code.close();
+    code.close();
+  }
   code.close();
-  code.open("else");
-  code.open("for (int k = 0; k < k_count; ++k)");
-  code.line(fmt::format("for (int i = 0; i < {0}; ++i) to[k * {0} + i] = i < rows ? {1} : 0;", panel,
-                        element("i", "k")));
-  code.close();
-  code.close();
-  code.close();
-  return code.text();
+  return (packs_a ? "" : matrices.b_functions) + code.text();
 }
 
 }  // namespace
@@ -76,11 +83,13 @@ GpuLaunch pack_launch(const GemmProblem& p, bool packs_a, int64_t panel, bool on
   const GemmProblem::Operand& x = packs_a ? p.a : p.b;
   GemmProblem packed = p;
   packed.batch = x.batch == 0 ? 1 : p.batch;
+  const std::vector<Parameter> parameters{{"matrices", "const " + stored(p.dtype), {x.buffer, x.start}},
+                                          {"panels", "f32", to}};
   return {.name = "gemm_pack",
-          .source = gemm_prelude(packed, false) + pack_kernel(packed, packs_a, panel, chunk, extent, items),
+          .source = pack_kernel(packed, packs_a, panel, chunk, extent, items, parameters),
           .groups = {packed.batch * ceil_div(extent, panel) * ceil_div(p.k, chunk), 1, 1},
           .group_size = {items, 1, 1},
-          .arguments = {{x.buffer, x.start}, to}};
+          .arguments = arguments_of(parameters)};
 }
 
 }  // namespace athanor::gpu

@@ -1,4 +1,4 @@
-// Products of any dtype, extents and strides, and of few rows.
+// Products of any dtype, extents and strides.
 #include <fmt/format.h>
 
 #include "athanor/base/ceil_div.h"
@@ -12,112 +12,103 @@ namespace {
 /// An item computes rows x columns elements. Its columns lie a group apart, so that neighbouring items read
 /// neighbouring memory.
 std::string plain_kernel(const GemmProblem& p, int64_t rows, int64_t columns, int64_t group_x,
-                         int64_t group_y) {
+                         int64_t group_y, const std::vector<Parameter>& parameters) {
+  const GemmMatrices matrices = matrices_of(p);
   const DType factors = p.factors.value_or(p.dtype);
-  const std::string read = stored(factors), written = stored(p.dtype),
-                    number = fmt::format("COMPUTED({})", language_name(p.dtype));
+  const std::string number = fmt::format("COMPUTED({})", language_name(p.dtype)), batch = batch_of(p);
   const int64_t tiles_m = ceil_div(p.m, rows * group_y), tiles_n = ceil_div(p.n, columns * group_x);
-  const std::string row = "m0 + " + times("r", group_y), column = "n0 + " + times("j", group_x);
+  const auto row = [&](const std::string& r) { return plus("m0", times(r, group_y)); };
+  const auto column = [&](const std::string& j) { return plus("n0", times(j, group_x)); };
+  const auto sum = [&](const std::string& r, const std::string& j) {
+    return fmt::format("sums[{}]", plus(times(r, columns), j));
+  };
   Code code;
-  code.line(fmt::format(
-      "KERNEL void gemm_plain(BUFFER(const {0}, a_matrices), BUFFER(const {0}, b_matrices),", read));
-  code.open(fmt::format("                       EPILOGUE_PARAMETERS BUFFER({}, c))", written));
-  code.line(fmt::format("BIND(const {}, a_matrices);", read));
-  code.line(fmt::format("BIND(const {}, b_matrices);", read));
-  code.line("EPILOGUE_BIND");
-  code.line(fmt::format("BIND({}, c);", written));
-  code.line("int group = GROUP_ID(0);");
-  code.line(fmt::format("const int n0 = group % {} * {} + LOCAL_ID(0);", tiles_n, columns * group_x));
-  code.line(fmt::format("group /= {};", tiles_n));
-  code.line(fmt::format("const int m0 = group % {} * {} + LOCAL_ID(1);", tiles_m, rows * group_y));
-  code.line(fmt::format("const int batch = group / {};", tiles_m));
-  code.line(fmt::format("GLOBAL const {} *const a = a_matrices + batch * (i64){};", read, p.a.batch));
-  code.line(fmt::format("GLOBAL const {} *const b = b_matrices + batch * (i64){};", read, p.b.batch));
+  open_kernel(code, "gemm_plain", parameters, false);
+  code.line("const int group = GROUP_ID(0);");
+  code.line(fmt::format("const int n0 = {};", plus(times(remainder("group", tiles_n), columns * group_x),
+                                                   group_x == 1 ? "0" : "LOCAL_ID(0)")));
+  code.line(fmt::format("const int m0 = {};",
+                        plus(times(remainder(divided("group", tiles_n), tiles_m), rows * group_y),
+                             group_y == 1 ? "0" : "LOCAL_ID(1)")));
+  declare_batch(code, p, true, divided("group", tiles_n * tiles_m));
+  const auto pointer = [&](const char* name, const Parameter& of, const std::string& begin) {
+    code.line(fmt::format("GLOBAL {} *const {} = {};", of.type, name, plus(of.name, begin)));
+  };
+  pointer("a", parameters[0], times64(batch, p.a.batch));
+  pointer("b", parameters[1], matrices.b_begin(batch));
   code.line("// Rows and columns past the end read the last ones.");
   code.line(fmt::format("{} sums[{}], b_row[{}];", number, rows * columns, columns));
   code.line(fmt::format("for (int i = 0; i < {}; ++i) sums[i] = 0;", rows * columns));
   // `each`: how the loop over columns begins.
-  const auto loop = [&](const std::string& column_read, const char* each) {
+  const auto loop = [&](const auto& column_read, bool by_vectors) {
+    const auto each = [&](const std::function<std::string(const std::string&)>& statement) {
+      if (by_vectors)
+        code.line(fmt::format("for (int j = 0; j < {}; ++j) {}", columns, statement("j")));
+      else
+        unrolled(code, "j", columns, [&](const std::string& j) { code.line(statement(j)); });
+    };
     // LLVM 18 and 19 sum products of bytes wrongly on AMD's GPUs if they can join four of them (its issue
     // 112941).
     code.open(fmt::format("{}for (int k = 0; k < {}; ++k)",
                           size_of(factors) == 1 ? "_Pragma(\"unroll 1\") " : "", p.k));
-    code.line(
-        fmt::format("{}for (int j = 0; j < {}; ++j) b_row[j] = B_AT(k, {});", each, columns, column_read));
-    code.open(fmt::format("UNROLL for (int r = 0; r < {}; ++r)", rows));
-    code.line(fmt::format("const {} x = A_AT(MIN({}, {}), k);", number, row, p.m - 1));
-    code.line(
-        fmt::format("{0}for (int j = 0; j < {1}; ++j) sums[r * {1} + j] += x * b_row[j];", each, columns));
-    code.close();
+    each([&](const std::string& j) {
+      return fmt::format("b_row[{}] = {};", j, matrices.b_element("k", column_read(j)));
+    });
+    unrolled(code, "r", rows, [&](const std::string& r) {
+      const std::string inside =
+          p.m % (rows * group_y) == 0 ? row(r) : fmt::format("MIN({}, {})", row(r), p.m - 1);
+      code.line(fmt::format("const {} x = {};", number, matrices.a_element(inside, "k")));
+      each([&](const std::string& j) { return fmt::format("{} += x * b_row[{}];", sum(r, j), j); });
+    });
     code.close();
   };
+  const bool past_columns = p.n % (columns * group_x) != 0;
+  const auto inside = [&](const std::string& j) {
+    return past_columns ? fmt::format("MIN({}, {})", column(j), p.n - 1) : column(j);
+  };
   if (group_x == 1 && columns > 1) {
-    code.open(fmt::format("if (n0 + {} <= {})", columns, p.n));
-    loop("n0 + j", "");
-    code.close();
-    code.open("else");
+    if (past_columns) code.open(fmt::format("if (n0 + {} <= {})", columns, p.n));
+    loop(column, true);
+    if (past_columns) {
+      code.close();
+      code.open("else");
+      loop(inside, false);
+      code.close();
+    }
+  } else {
+    loop(inside, false);
   }
-  loop(fmt::format("MIN({}, {})", column, p.n - 1), "UNROLL ");
-  if (group_x == 1 && columns > 1) code.close();
-  code.open(fmt::format("UNROLL for (int r = 0; r < {}; ++r)", rows));
-  code.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", columns));
-  code.line(fmt::format("const int row = {}, column = {};", row, column));
-  code.open(fmt::format("if (row < {} && column < {})", p.m, p.n));
-  code.line(fmt::format(
-      "STORE({}, c, batch * (i64){} + C_OFFSET(row, column), FINISHED(sums[r * {} + j], row, column));",
-      language_name(p.dtype), p.c.batch, columns));
+  std::string stored_if = p.m % (rows * group_y) != 0 ? fmt::format("row < {}", p.m) : "";
+  if (past_columns) stored_if += fmt::format("{}column < {}", stored_if.empty() ? "" : " && ", p.n);
+  unrolled(code, "r", rows, [&](const std::string& r) {
+    unrolled(code, "j", columns, [&](const std::string& j) {
+      code.line(fmt::format("const int row = {}, column = {};", row(r), column(j)));
+      const std::string store = fmt::format("STORE({}, c, {}, {});", language_name(p.dtype),
+                                            place_of_result(p, matrices, "row", "column"),
+                                            finished(p, matrices, sum(r, j), "row", "column"));
+      code.line(stored_if.empty() ? store : fmt::format("if ({}) {}", stored_if, store));
+    });
+  });
   code.close();
-  code.close();
-  code.close();
-  code.close();
-  return code.text();
+  return p.epilogue.function() + matrices.b_functions + code.text();
 }
 
 }  // namespace
 
 GpuCandidate plain_gemm_candidate(const GemmProblem& p, int64_t rows, int64_t columns, int64_t group_x,
                                   int64_t group_y) {
+  const std::string type = "const " + stored(p.factors.value_or(p.dtype));
+  const std::vector<Parameter> parameters = gemm_parameters(
+      {{"a_matrices", type, {p.a.buffer, p.a.start}}, {"b_matrices", type, {p.b.buffer, p.b.start}}}, p, true,
+      {"c", stored(p.dtype), {p.c.buffer, p.c.start}});
   GpuLaunch launch{
       .name = "gemm_plain",
-      .source = gemm_prelude(p, true) + plain_kernel(p, rows, columns, group_x, group_y),
+      .source = plain_kernel(p, rows, columns, group_x, group_y, parameters),
       .groups = {ceil_div(p.m, rows * group_y) * ceil_div(p.n, columns * group_x) * p.batch, 1, 1},
       .group_size = {group_x, group_y, 1},
-      .arguments = gemm_arguments({{p.a.buffer, p.a.start}, {p.b.buffer, p.b.start}}, p, true,
-                                  {p.c.buffer, p.c.start})};
+      .arguments = arguments_of(parameters)};
   return {.name = fmt::format("plain gemm {}x{}", rows * group_y, columns * group_x),
           .parameters = {{"rows", rows}, {"columns", columns}, {"group_x", group_x}, {"group_y", group_y}},
-          .launches = {std::move(launch)}};
-}
-
-bool is_of_few_rows(const GemmProblem& p, const GpuTraits& traits) {
-  constexpr int64_t most_rows = 4, least_k = 64;
-  const auto vector = 16 / static_cast<int64_t>(size_of(p.dtype));
-  return traits.registers && traits.grain->side_by_side > 1 && p.m <= most_rows && p.k >= least_k &&
-         p.b.column == 1 && p.b.row % vector == 0 && p.n % vector == 0 &&
-         (p.batch == 1 || p.b.batch % vector == 0) && p.b.start % 16 == 0 && p.b.alignment % 16 == 0 &&
-         !p.matrices && !p.factors;
-}
-
-GpuCandidate few_rows_candidate(const GemmProblem& p, const GpuTraits& traits) {
-  const auto vector = 16 / static_cast<int64_t>(size_of(p.dtype));
-  // A group reads whole lines of memory of each row, or less if there would be too few groups. An item has
-  // 128 bytes in flight. If there are fewer groups than compute units, groups have more items, so that as
-  // many bytes are in flight.
-  int64_t beside = 8;
-  while (beside > 2 && 4 * ceil_div(p.n, beside * vector) * p.batch < 3 * traits.compute_units) beside /= 2;
-  int64_t items = ceil_div(p.n, beside * vector) * p.batch < traits.compute_units ? 512 : 256;
-  while (items > traits.max_group_size || items * p.m * vector * 4 > traits.local_bytes) items /= 2;
-  const int64_t groups = ceil_div(p.n, beside * vector) * p.batch;
-  const Defines defines = Defines().set("VECTOR", vector).set("COLUMNS_BESIDE", beside);
-  GpuLaunch launch{.name = "gemm_rows",
-                   .source = gemm_prelude(p, true, defines) + std::string(template_text("gemm_rows")),
-                   .groups = {groups, 1, 1},
-                   .group_size = {items, 1, 1},
-                   .local_bytes = items * p.m * vector * 4,
-                   .arguments = gemm_arguments({{p.a.buffer, p.a.start}, {p.b.buffer, p.b.start}}, p, true,
-                                               {p.c.buffer, p.c.start})};
-  return {.name = fmt::format("rows {}x{} by {}", p.m, beside * vector, items),
-          .parameters = {{"rows", p.m}, {"columns", beside * vector}, {"items", items}},
           .launches = {std::move(launch)}};
 }
 

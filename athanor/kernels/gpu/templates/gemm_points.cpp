@@ -34,7 +34,7 @@ void add_dots(std::vector<GpuCandidate>& candidates, const GemmProblem& p, const
   const int64_t items = std::min<int64_t>(traits.grain->dot_items, p.k >= 1024 ? 128 : 32);
   const bool by_registers = traits.registers && dot_reads_registers(p);
   const int64_t width = by_registers ? 8 : traits.grain->widest;
-  candidates.push_back(dot_candidate(p, rows, columns, width, items, by_registers));
+  candidates.push_back(dot_candidate(p, {rows, columns, width, items, by_registers}));
 }
 
 }  // namespace

@@ -124,8 +124,8 @@ static std::vector<GpuCandidate> sampling_kernels(const KernelRequest& request, 
   if (!grid_grad) write_taps(point, nearest);
   const auto launch = [&](const std::string& name, std::vector<GpuLaunch::Argument> arguments) {
     return GpuLaunch{.name = name,
-                     .source = fmt::format("{}{}\n{}\n{}", defines.text(), template_text("grid_sample_point"),
-                                           point.text(), template_text(name)),
+                     .source = defines.before(fmt::format("{}\n{}\n{}", template_text("grid_sample_point"),
+                                                          point.text(), template_text(name))),
                      .groups = {ceil_div(count, items), 1, 1},
                      .group_size = {items, 1, 1},
                      .arguments = std::move(arguments)};

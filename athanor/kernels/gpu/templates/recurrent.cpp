@@ -37,11 +37,6 @@ bool serves_recurrence(std::span<const TensorType> inputs, const TensorType& y, 
   return serves_floats(inputs, y, attrs, traits) && most <= std::min(most_local_bytes, traits.local_bytes);
 }
 
-void set_strides(Defines& defines, const std::string& name, const OperandDesc& operand) {
-  for (size_t axis = 0; axis < operand.strides.size(); ++axis)
-    defines.set(fmt::format("{}_{}", name, axis), operand.strides[axis]);
-}
-
 GpuCandidate make_recurrence(const KernelRequest& request, const GpuTraits& traits, int64_t rows) {
   const Recurrence r = recurrence_of(request);
   const int weight = r.gradient && !r.lstm ? 2 : 1;
@@ -68,21 +63,24 @@ GpuCandidate make_recurrence(const KernelRequest& request, const GpuTraits& trai
       .set("WIDTH", width);
   Defines packing = defines;
   packing.set("COUNT", count);
-  set_strides(packing, "WEIGHT", request.inputs[static_cast<size_t>(weight)]);
+  for (size_t axis = 0; axis < 2; ++axis)
+    packing.set(fmt::format("WEIGHT_{}", axis), request.inputs[static_cast<size_t>(weight)].strides[axis]);
   std::vector<std::string> names{"gates", "weight", r.lstm ? "first_state" : "bias",
                                  r.lstm ? "first_cell" : "first_state"};
   if (r.gradient && r.lstm) names = {"gates", "weight", "first_state", "y", "dy"};
   if (r.gradient && !r.lstm) names = {"gates", "own", "weight", "first_state", "y", "dy"};
-  for (size_t i = 0; i < names.size(); ++i) set_strides(defines, names[i], request.inputs[i]);
+  std::vector<RecurrenceInput> inputs;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (static_cast<int>(i) != weight) inputs.push_back({names[i], request.inputs[i].strides});
   const auto output = static_cast<int>(names.size()), scratch = output + 1;
   const int64_t pack_items = std::min<int64_t>(traits.grain->element_items, traits.max_group_size);
   GpuLaunch pack{.name = "recurrent_pack",
-                 .source = packing.text() + recurrence_pack_kernel(r),
+                 .source = packing.before(recurrence_pack_kernel(r)),
                  .groups = {ceil_div(count, pack_items), 1, 1},
                  .group_size = {pack_items, 1, 1},
                  .arguments = {{weight}, {scratch}}};
   GpuLaunch run{.name = r.gradient ? "recurrent_grad" : "recurrent",
-                .source = defines.text() + recurrence_kernel(r, {rows, width}),
+                .source = defines.before(recurrence_kernel(r, {rows, width}, inputs)),
                 .groups = {ceil_div(r.batch, rows), 1, 1},
                 .group_size = {items, 1, 1},
                 .local_bytes = state_bytes(r, rows)};

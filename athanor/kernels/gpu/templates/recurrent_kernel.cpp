@@ -17,7 +17,9 @@ void write_lines(Code& code, std::initializer_list<const char*> lines) {
 
 class RecurrenceKernel {
  public:
-  RecurrenceKernel(const Recurrence& r, const RecurrencePoint& point) : r_(r), point_(point) {}
+  RecurrenceKernel(const Recurrence& r, const RecurrencePoint& point,
+                   const std::vector<RecurrenceInput>& inputs)
+      : r_(r), point_(point), inputs_(inputs) {}
 
   std::string text() {
     r_.gradient ? write_gradient() : write_forward();
@@ -25,6 +27,13 @@ class RecurrenceKernel {
   }
 
  private:
+  /// "gates_0", ...
+  void write_strides() {
+    for (const RecurrenceInput& input : inputs_)
+      for (size_t axis = 0; axis < input.strides.size(); ++axis)
+        code_.line(fmt::format("const i64 {}_{} = {};", input.name, axis, input.strides[axis]));
+  }
+
   std::string read() const { return "const " + stored(r_.dtype); }
 
   /// For each of the group's examples. A loop with vectors is compiled once, not once for each example.
@@ -73,6 +82,7 @@ class RecurrenceKernel {
     parameters.push_back({"y", stored(r_.dtype)});
     parameters.push_back({"packed", "const REAL"});
     open_kernel(code_, "recurrent", parameters, false);
+    write_strides();
     code_.line("LOCAL REAL states[2][ROWS * H];");
     if (r_.lstm) code_.line("LOCAL REAL cells[ROWS * H];");
     code_.line("const int first_row = GROUP_ID(0) * ROWS;");
@@ -131,6 +141,7 @@ class RecurrenceKernel {
     parameters.push_back({"dx", stored(r_.dtype)});
     parameters.push_back({"packed", "const REAL"});
     open_kernel(code_, "recurrent_grad", parameters, false);
+    write_strides();
     code_.line("LOCAL REAL later[ROWS * H];  // by the states after this time");
     code_.line("LOCAL REAL gate_gradients[ROWS * GATES * H];  // of this time");
     if (r_.lstm) code_.line("LOCAL REAL later_cells[ROWS * H];");
@@ -203,6 +214,7 @@ class RecurrenceKernel {
   Code code_;
   const Recurrence& r_;
   const RecurrencePoint& point_;
+  const std::vector<RecurrenceInput>& inputs_;
 };
 
 }  // namespace
@@ -222,8 +234,9 @@ std::string recurrence_pack_kernel(const Recurrence& recurrence) {
   return code.text();
 }
 
-std::string recurrence_kernel(const Recurrence& recurrence, const RecurrencePoint& point) {
-  return RecurrenceKernel(recurrence, point).text();
+std::string recurrence_kernel(const Recurrence& recurrence, const RecurrencePoint& point,
+                              const std::vector<RecurrenceInput>& inputs) {
+  return RecurrenceKernel(recurrence, point, inputs).text();
 }
 
 }  // namespace athanor::gpu

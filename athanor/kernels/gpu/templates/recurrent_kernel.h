@@ -2,6 +2,7 @@
 // examples do not depend on each other, so no group waits for another.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "athanor/kernels/gpu/loop_code.h"
 
@@ -30,7 +31,13 @@ struct RecurrencePoint {
 /// Packs the weight, so that neighbouring items read neighbouring numbers:
 /// packed[block][step][sum][feature of the block].
 std::string recurrence_pack_kernel(const Recurrence& recurrence);
+/// An operand that a kernel reads, and its strides.
+struct RecurrenceInput {
+  std::string name;
+  Ints strides;
+};
 /// All times, after packing.
-std::string recurrence_kernel(const Recurrence& recurrence, const RecurrencePoint& point);
+std::string recurrence_kernel(const Recurrence& recurrence, const RecurrencePoint& point,
+                              const std::vector<RecurrenceInput>& inputs);
 
 }  // namespace athanor::gpu

@@ -73,7 +73,7 @@ static std::vector<GpuCandidate> region_kernels(const KernelRequest& request, co
       std::min(gradient ? traits.grain->items : traits.grain->element_items, traits.max_group_size);
   const std::string text = gradient ? gradient_text(dtype, narrow) : std::string(template_text("roi_align"));
   GpuLaunch launch{.name = gradient ? "roi_align_grad" : "roi_align",
-                   .source = fmt::format("{}{}\n{}", defines.text(), template_text("roi_align_point"), text),
+                   .source = defines.before(fmt::format("{}\n{}", template_text("roi_align_point"), text)),
                    .groups = {ceil_div(count, items), 1, 1},
                    .group_size = {items, 1, 1},
                    .arguments = {{0}, {1}, {2}, {3}},

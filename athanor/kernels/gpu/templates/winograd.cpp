@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/gemm_text.h"
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "athanor/kernels/gpu/templates/winograd.h"
 
@@ -93,9 +94,6 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   candidate.parameters["outputs"] = outputs;
   candidate.parameters["images"] = tiles.images;
 
-  GemmProblem finished = p;
-  finished.matrices.emplace();  // the kernel finds the places of results
-  const std::string epilogue = gemm_prelude(finished, true);
   const bool inside = gathers_inside(data.image, data.taps, data.out, one, first, one, outputs);
   const std::string input =
       winograd_input(tiles, {data.image, p.dtype, first, c, false, inside}, width, chunks);
@@ -105,14 +103,14 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
     candidate.launches.push_back(launch(
         "winograd_input", input, ceil_div(c * ceil_div(tiles.count, width), chunks), items, {from, patches}));
     candidate.launches.insert(candidate.launches.end(), gemm->launches.begin(), gemm->launches.end());
-    std::vector<GpuLaunch::Argument> arguments = {products};
-    for (const Parameter& extra : p.epilogue.parameters()) arguments.push_back(extra.argument);
     const int64_t first_result = first_image * m * data.out[2] * data.out[3];
-    arguments.push_back({p.c.buffer, first_result * size});
+    const std::vector<Parameter> parameters =
+        gemm_parameters({{"products", "const f32", products}}, p, true,
+                        {"y", stored(p.dtype), {p.c.buffer, first_result * size}});
     candidate.launches.push_back(
         launch("winograd_output",
-               epilogue + winograd_output(tiles, p, p.epilogue.first_place(first_result), width, chunks),
-               ceil_div(m * ceil_div(tiles.count, width), chunks), items, std::move(arguments)));
+               winograd_output(tiles, p, parameters, p.epilogue.first_place(first_result), width, chunks),
+               ceil_div(m * ceil_div(tiles.count, width), chunks), items, arguments_of(parameters)));
   }
   return candidate;
 }

@@ -71,8 +71,9 @@ struct WinogradInput {
 std::string winograd_input(const WinogradTiles& tiles, const WinogradInput& input, int64_t lanes,
                            int64_t chunks);
 /// Transforms products [points, m, tiles] to the result. `first_result`: see ResultEpilogue::first_place().
-std::string winograd_output(const WinogradTiles& tiles, const GemmProblem& problem, int64_t first_result,
-                            int64_t lanes, int64_t chunks);
+std::string winograd_output(const WinogradTiles& tiles, const GemmProblem& problem,
+                            const std::vector<Parameter>& parameters, int64_t first_result, int64_t lanes,
+                            int64_t chunks);
 /// Transforms weights [m, c, 3, 3] to [points, m, c].
 std::string winograd_weights(int64_t outputs, const ConvData& data, DType dtype, int64_t lanes,
                              int64_t chunks);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates/gemm_text.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 #include "athanor/kernels/gpu/templates/winograd.h"
 
@@ -12,16 +13,17 @@ class OutputKernel {
  public:
   OutputKernel(const WinogradTiles& tiles, const GemmProblem& problem, int64_t first_result, int64_t lanes,
                int64_t chunks)
-      : t_(tiles), p_(problem), first_(first_result), lanes_(lanes), chunks_(chunks), runs_(tiles, lanes) {}
+      : t_(tiles),
+        p_(problem),
+        wide_(has_wide_index(problem)),
+        first_(first_result),
+        lanes_(lanes),
+        chunks_(chunks),
+        runs_(tiles, lanes) {}
 
-  std::string text() {
-    code_.open(fmt::format(
-        "KERNEL void winograd_output(BUFFER(const f32, products), EPILOGUE_PARAMETERS BUFFER({}, y))",
-        stored(p_.dtype)));
-    code_.line("BIND(const f32, products);");
-    code_.line("EPILOGUE_BIND");
-    code_.line(fmt::format("BIND({}, y);", stored(p_.dtype)));
-    code_.line("const int batch = 0;");
+  std::string text(const std::vector<Parameter>& parameters) {
+    open_kernel(code_, "winograd_output", parameters, false);
+    if (!p_.epilogue.empty()) code_.line("const int batch = 0;");
     open_chunks(code_, t_, p_.m, lanes_, chunks_);
     load();
     write_patch_transforms(code_, winograd_transforms(t_.outputs).results, t_.patch, t_.outputs, t_.patch,
@@ -32,14 +34,14 @@ class OutputKernel {
       store_tiles();
     code_.close();
     code_.close();
-    return code_.text();
+    return p_.epilogue.function() + code_.text();
   }
 
  private:
   void load() {
-    const std::string apart = fmt::format("p * (INDEX){}", p_.m * t_.count);
-    code_.line(
-        fmt::format("GLOBAL const f32 *const from = products + (channel * (INDEX){} + first);", t_.count));
+    const std::string apart = strided("p", p_.m * t_.count, wide_);
+    code_.line(fmt::format("GLOBAL const f32 *const from = products + ({} + first);",
+                           strided("channel", t_.count, wide_)));
     code_.line(fmt::format("{} points[{}];", lanes_type(lanes_), t_.points));
     const bool past = t_.count % lanes_ != 0;
     if (past) code_.open(fmt::format("if (first + {} <= {})", lanes_, t_.count));
@@ -61,16 +63,17 @@ class OutputKernel {
   void find(const std::string& tile) {
     code_.line(fmt::format("const int top = {}, left = {};", times(t_.row_of(tile), t_.outputs),
                            times(fmt::format("{} % {}", tile, t_.of_row), t_.outputs)));
-    const std::string image = t_.image_of(tile, fmt::format("(INDEX){}", p_.m));
-    code_.line(fmt::format("const INDEX at = ({}) * (INDEX){} + top * {} + left;", plus("channel", image),
-                           t_.rows * t_.columns, t_.columns));
+    const std::string image = t_.image_of(tile, fmt::format("{}{}", wide_ ? "(i64)" : "", p_.m));
+    code_.line(fmt::format("const {} at = {} + {} + left;", index_type(p_),
+                           strided(plus("channel", image), t_.rows * t_.columns, wide_),
+                           times("top", t_.columns)));
   }
   bool past_rows() const { return t_.rows % t_.outputs != 0; }
   bool past_columns() const { return t_.columns % t_.outputs != 0; }
   std::string store(const std::string& x) const {
     const std::string place = fmt::format("at + i * {} + j", t_.columns);
-    return fmt::format("STORE({}, y, {}, FINISHED_AT({}, {}, channel, 0));", language_name(p_.dtype), place,
-                       x, plus(place, first_));
+    return fmt::format("STORE({}, y, {}, {});", language_name(p_.dtype), place,
+                       p_.epilogue.call(x, plus(place, first_), "channel", "0"));
   }
 
   // Registers have no addresses: a loop of unknown length would put them into memory.
@@ -139,15 +142,17 @@ class OutputKernel {
   Code code_;
   const WinogradTiles& t_;
   const GemmProblem& p_;
+  bool wide_;
   int64_t first_, lanes_, chunks_;
   WinogradRuns runs_;
 };
 
 }  // namespace
 
-std::string winograd_output(const WinogradTiles& tiles, const GemmProblem& problem, int64_t first_result,
-                            int64_t lanes, int64_t chunks) {
-  return OutputKernel(tiles, problem, first_result, lanes, chunks).text();
+std::string winograd_output(const WinogradTiles& tiles, const GemmProblem& problem,
+                            const std::vector<Parameter>& parameters, int64_t first_result, int64_t lanes,
+                            int64_t chunks) {
+  return OutputKernel(tiles, problem, first_result, lanes, chunks).text(parameters);
 }
 
 }  // namespace athanor::gpu
