@@ -392,6 +392,19 @@ TEST(GpuLoops, RandomNumbersAreTheHosts) {
   check_everywhere(b.p, 0, -1e9, 1e9);
 }
 
+// Neighbours share a block of four numbers, unless their counters or keys belong to others.
+TEST(GpuLoops, RandomNumbersOfVectorsAreTheHosts) {
+  ATHANOR_NEEDS_GPU();
+  for (const int64_t first : {0, 4, 1, 7})
+    for (const int64_t apart : {1, 3})
+      for (const bool many_keys : {false, true}) {
+        Builder b({4096});
+        const int key = b.load(0, DType::i64, {many_keys ? 1 : 0}), counter = b.index({apart}, first);
+        b.store(b.op(Prim::random_uniform, DType::f32, key, counter), 1, DType::f32, {1});
+        check_vectors(b.p, many_keys ? 2 : 4, 0, -1e9, 1e9);
+      }
+}
+
 // x' = x + k a, with the same k for all elements.
 LoopProgram scaled_sum(int64_t extent, DType type) {
   const bool single = extent == 0;  // a loop without dimensions

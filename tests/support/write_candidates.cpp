@@ -120,6 +120,15 @@ class Writer {
     add(request, own_, to_string(dtype), b_along_k ? "B along k: " : "");
   }
 
+  /// A layer of 8 experts, of which each has some of 8192 rows, and its gradient by the weights.
+  void add_groups(DType dtype) {
+    const OperandDesc x = whole({dtype, {8192, 4096}, {}}), w = whole({dtype, {8, 4096, 4096}, {}}),
+                      ends = whole({DType::i64, {8}, {}});
+    add({&find_op("grouped_matmul"), {}, {x, w, ends}, {x}, {}}, own_, to_string(dtype), "8 groups: ");
+    add({&find_op("grouped_matmul_weight_grad"), {}, {x, x, ends}, {w}, {}}, own_, to_string(dtype),
+        "8 groups dw: ");
+  }
+
   /// A product whose kernels normalise the rows of A when they read them, as before a linear layer.
   void add_normalised(DType dtype, int64_t m, int64_t n, int64_t k) {
     KernelRequest request{&find_op("batch_matmul"),
@@ -301,6 +310,7 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   for (const DType dtype : {DType::i8, DType::f8e4m3})
     for (const bool b_along_k : {false, true}) writer.add_bytes(dtype, 4096, b_along_k);
   for (const DType dtype : {DType::f32, DType::f16}) writer.add_normalised(dtype, 4096, 4096, 4096);
+  for (const DType dtype : {DType::f32, DType::f16}) writer.add_groups(dtype);
   // The attention of GPT-2 small, with 8 texts.
   const auto units = matrix_units(target, architecture);
   const Shape texts{8, 12, 1024, 64};

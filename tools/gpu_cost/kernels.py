@@ -26,7 +26,7 @@ class Source:
         self.box_bytes = bytes_of_a_box(text)
         found = [re.search(rf"#define GROUP_EXTENT_{n} \(?(\d+)", text) for n in range(3)]
         self.extents = tuple(int(one[1]) for one in found) if all(found) else (items, 1, 1) if items else None
-        named = re.search(r"#define DTYPE (\w+)", text)
+        named = re.search(r"BUFFER\(const STORED\((\w+)\)", text)  # its first input
         self.dtype = dtype or (named and named[1])
 
     def suits(self, chip):

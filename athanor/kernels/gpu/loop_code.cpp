@@ -169,7 +169,8 @@ std::vector<DType> buffer_types(const LoopProgram& program) {
 }
 
 void write_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
-                 const std::vector<std::string>& index, const std::vector<std::string>& held) {
+                 const std::vector<std::string>& index, const std::vector<std::string>& held,
+                 bool keeps_random) {
   const std::vector<DType> types = register_types(program);
   int number = first;
   for (const LoopStep& s : steps) {
@@ -191,11 +192,21 @@ void write_steps(Code& code, const LoopProgram& program, const std::vector<LoopS
         value = affine(s.index_offset, s.index_strides, index);
         break;
       case LoopStep::Kind::primitive:
-        value = expression(s, types[static_cast<size_t>(s.a)], reg(s.a), reg(s.b), reg(s.c));
+        value = keeps_random && s.prim == Prim::random_uniform
+                    ? fmt::format("random_of(&block{}, {}, {})", number, reg(s.a), reg(s.b))
+                    : expression(s, types[static_cast<size_t>(s.a)], reg(s.a), reg(s.b), reg(s.c));
         break;
     }
     code.line(fmt::format("const {} r{} = {};", language_name(s.type), number++, value));
   }
+}
+
+void declare_random(Code& code, const std::vector<LoopStep>& steps, int first) {
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].kind == LoopStep::Kind::primitive && steps[i].prim == Prim::random_uniform) {
+      code.line(fmt::format("random_block block{};", first + static_cast<int>(i)));
+      code.line(fmt::format("block{}.number = NO_BLOCK;", first + static_cast<int>(i)));
+    }
 }
 
 void write_stores(Code& code, const LoopProgram& program, const std::vector<LoopStore>& stores,

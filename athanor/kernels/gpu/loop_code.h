@@ -25,9 +25,12 @@ class Code {
 std::string affine(int64_t offset, const Ints& strides, const std::vector<std::string>& index);
 
 /// Declares registers r<first>, r<first + 1>, ... for the steps at an index. `held`: for each operand, the C
-/// expression of its element, if it is not loaded from memory; "" if it is.
+/// expression of its element, if it is not loaded from memory; "" if it is. `keeps_random`: blocks of random
+/// numbers are kept for the next element, where declare_random() has declared them.
 void write_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
-                 const std::vector<std::string>& index, const std::vector<std::string>& held = {});
+                 const std::vector<std::string>& index, const std::vector<std::string>& held = {},
+                 bool keeps_random = false);
+void declare_random(Code& code, const std::vector<LoopStep>& steps, int first);
 /// Writes registers to memory at an index.
 void write_stores(Code& code, const LoopProgram& program, const std::vector<LoopStore>& stores,
                   const std::vector<std::string>& index);

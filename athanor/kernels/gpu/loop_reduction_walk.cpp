@@ -59,7 +59,8 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
   };
   const auto body = [&](const std::string& loop) {
     Names inside = index;
-    const int opened = open_reduced(code, inside);
+    int opened = open_reduced(code, inside);
+    if (opened == 0) code.open(""), ++opened;  // its registers have the names of the epilogue's
     over_lanes(loop, [&] { element(code, inside); });
     for (int i = 0; i < opened; ++i) code.close();
   };

@@ -132,11 +132,12 @@ void write_whole(Code& code, const LoopProgram& program, int64_t width, std::str
     } else {
       single.push_back(s);
     }
+  declare_random(code, program.body, 0);
   code.open(fmt::format("UNROLL for (int e = 0; e < {}; ++e)", width));
   std::vector<std::string> inside = index;
   inside.back() = "x";
   if (needs_index(program)) code.line(fmt::format("const {} x = {} + e;", index_type, index.back()));
-  write_steps(code, program, program.body, 0, inside, held);
+  write_steps(code, program, program.body, 0, inside, held, true);
   for (const LoopStore& s : program.stores) {
     const LoopOperand& o = operand(s.operand);
     if (!lies_together(o)) continue;

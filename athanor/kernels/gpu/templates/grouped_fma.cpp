@@ -1,4 +1,4 @@
-// grouped_matmul by FMA. An item has rows x vectors vectors of the result in registers.
+// The walk along k and the sums of grouped_matmul by FMA.
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/templates/grouped_kernel.h"
@@ -7,55 +7,69 @@
 namespace athanor::gpu {
 
 /// There are no vectors of f64.
-std::string GroupedFma::vector_type() const {
+std::string GroupedKernel::vector_type() const {
   return point_.width == 1 ? element_type() : fmt::format("f32x{}", point_.width);
 }
 
 /// An item's rows lie together.
-std::string GroupedFma::first_row() const {
+std::string GroupedKernel::first_row() const {
   return point_.group_y == 1 ? "0" : times("LOCAL_ID(1)", point_.rows);
 }
 
 /// Its vectors lie a vector of each item apart, so that neighbouring items read neighbouring memory.
-std::string GroupedFma::column() const {
+std::string GroupedKernel::column() const {
   return times(point_.group_x == 1 ? "v" : fmt::format("(v * {} + LOCAL_ID(0))", point_.group_x),
                point_.width);
 }
 
-std::string GroupedFma::text() {
-  begin(point_.items() == 1   ? "0"
-        : point_.group_y == 1 ? "LOCAL_ID(0)"
-                              : fmt::format("LOCAL_ID(1) * {} + LOCAL_ID(0)", point_.group_x));
-  const int64_t a_pitch = point_.pitch(), b_pitch = point_.tile_n();
-  for (const auto& [name, pitch] : {std::pair{a_.name, a_pitch}, std::pair{b_.name, b_pitch}})
-    code_.line(fmt::format("LOCAL __attribute__((aligned(64))) {} {}_tile[{}];", element_type(), name,
-                           point_.k_step * pitch));
+std::string GroupedKernel::text() {
+  begin();
+  for (const Operand& operand : {a_, b_})
+    code_.line(fmt::format("LOCAL __attribute__((aligned(64))) {} {}_tile[{}];", element_type(), operand.name,
+                           point_.k_step * operand.pitch));
   code_.line(fmt::format("{} sums[{}][{}];", vector_type(), point_.rows, point_.vectors));
   code_.open(fmt::format("UNROLL for (int r = 0; r < {}; ++r)", point_.rows));
   code_.open(fmt::format("UNROLL for (int v = 0; v < {}; ++v)", point_.vectors));
   code_.line(fmt::format("sums[r][v] = ({})(0);", vector_type()));
   code_.close();
   code_.close();
-  open_steps();
-  stage_element(a_, a_pitch);
-  stage_element(b_, b_pitch);
+  code_.open(fmt::format("for (int k0 = k_begin; k0 < k_end; k0 += {})", point_.k_step));
+  code_.line(fmt::format("const int k_count = MIN({}, k_end - k0);", point_.k_step));
+  stage(a_);
+  stage(b_);
   wait();
   multiply();
-  close_steps();
+  wait();
+  code_.close();
   store_sums();
   code_.close();
   return code_.text();
 }
 
-void GroupedFma::stage_element(const Operand& operand, int64_t pitch) {
-  stage(operand, point_.k_step, "k", [&] {
-    code_.line(fmt::format("{0}_tile[k * {1} + {2}] = {3} ? LOAD({4}, {0}, {5}) : 0;", operand.name, pitch,
-                           operand.outer, exists(operand, "k"), language_name(p_.dtype),
-                           place(operand, "k")));
-  });
+void GroupedKernel::wait() {
+  if (point_.items() > 1) code_.line("BARRIER();");
 }
 
-void GroupedFma::multiply() {
+std::string GroupedKernel::place(const Operand& operand) const {
+  const std::string outer = fmt::format("{0}0 + {0}", operand.outer);
+  return plus(operand.outer_stride == 0 ? "0" : strided(outer, operand.outer_stride, wide_),
+              operand.k_stride == 0 ? "0" : strided("k0 + k", operand.k_stride, wide_));
+}
+
+/// Each item fills some of an operand's tile.
+void GroupedKernel::stage(const Operand& operand) {
+  const int64_t k = point_.k_step;
+  code_.open(fmt::format("for (int i = item; i < {}; i += {})", operand.tile * k, point_.items()));
+  code_.line(operand.along_k
+                 ? fmt::format("const int k = i % {0}, {1} = i / {0};", k, operand.outer)
+                 : fmt::format("const int k = i / {0}, {1} = i % {0};", operand.tile, operand.outer));
+  code_.line(fmt::format(
+      "{0}_tile[k * {1} + {2}] = k < k_count && {2}0 + {2} < {3} ? LOAD({4}, {0}, {5}) : 0;", operand.name,
+      operand.pitch, operand.outer, operand.end, language_name(p_.dtype), place(operand)));
+  code_.close();
+}
+
+void GroupedKernel::multiply() {
   const auto each_vector = [&](const std::string& statement) {
     code_.line(fmt::format("UNROLL for (int v = 0; v < {}; ++v) {}", point_.vectors, statement));
   };
@@ -74,19 +88,24 @@ void GroupedFma::multiply() {
   code_.close();
 }
 
-void GroupedFma::store_sums() {
+std::string GroupedKernel::store(const std::string& column, const std::string& x) const {
+  return fmt::format("if ({0} < {1}) STORE({2}, c, row * (i64){1} + {0}, {3});", column, p_.columns,
+                     language_name(p_.dtype), x);
+}
+
+void GroupedKernel::store_sums() {
   code_.open(fmt::format("UNROLL for (int r = 0; r < {}; ++r)", point_.rows));
   code_.line(fmt::format("const int row = {} + r;", plus("m0", first_row())));
   code_.open("if (row < m_end)");
   code_.open(fmt::format("UNROLL for (int v = 0; v < {}; ++v)", point_.vectors));
   code_.line(fmt::format("const int column = n0 + {};", column()));
   if (point_.width == 1) {
-    code_.line(fmt::format("if (column < {}) {}", p_.columns, store("row", "column", "sums[r][v]")));
+    code_.line(store("column", "sums[r][v]"));
   } else {
     code_.line(fmt::format("f32 lanes[{}];", point_.width));
     code_.line(fmt::format("VSTORE({}, lanes, 0, sums[r][v]);", point_.width));
     code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", point_.width));
-    code_.line(fmt::format("if (column + i < {}) {}", p_.columns, store("row", "column + i", "lanes[i]")));
+    code_.line(store("column + i", "lanes[i]"));
     code_.close();
   }
   code_.close();

@@ -1,4 +1,4 @@
-// What the kernels of grouped_matmul have in common.
+// Which product and tile a group of work-items of grouped_matmul has.
 #include "athanor/kernels/gpu/templates/grouped_kernel.h"
 
 #include <fmt/format.h>
@@ -12,14 +12,13 @@
 
 namespace athanor::gpu {
 
-GroupedKernel::GroupedKernel(const GroupedProblem& problem, int64_t tile_m, int64_t tile_n, int64_t items,
-                             int64_t k_step)
-    : p_(problem), items_(items), k_step_(k_step) {
+GroupedKernel::GroupedKernel(const GroupedProblem& problem, const GroupedPoint& point)
+    : p_(problem), point_(point) {
   // The result sums along rows of x and of the other matrix if it is the gradient, else along columns of x.
   const size_t m_axis = p_.gradient ? 1 : 0, k_axis = 1 - m_axis, other = p_.gradient ? 0 : 1;
-  a_ = {"a", "m", "m_end", tile_m, p_.x[m_axis], p_.x[k_axis], p_.x[k_axis] == 1};
-  const int64_t b_k = p_.other[other], b_n = p_.other[other + 1];
-  b_ = {"b", "n", std::to_string(p_.columns), tile_n, b_n, b_k, b_k == 1 && b_n != 1};
+  a_ = {"a", "m", "m_end", point.tile_m(), point.pitch(), p_.x[m_axis], p_.x[k_axis], p_.x[k_axis] == 1};
+  const int64_t b_k = p_.other[other], b_n = p_.other[other + 1], tile_n = point.tile_n();
+  b_ = {"b", "n", std::to_string(p_.columns), tile_n, tile_n, b_n, b_k, b_k == 1 && b_n != 1};
   const int64_t m = p_.gradient ? p_.inner : p_.rows, k = p_.gradient ? p_.rows : p_.inner;
   const auto farthest = [&](const Operand& operand, int64_t extent) {
     return (extent - 1) * std::abs(operand.outer_stride) + (k - 1) * std::abs(operand.k_stride);
@@ -39,7 +38,7 @@ void GroupedKernel::write_begin_of() {
   code_.close();
 }
 
-void GroupedKernel::begin(const std::string& item) {
+void GroupedKernel::begin() {
   write_begin_of();
   const std::string type = stored(p_.dtype);
   open_kernel(code_, "grouped_matmul",
@@ -51,7 +50,11 @@ void GroupedKernel::begin(const std::string& item) {
   else
     code_.line(
         fmt::format("const int n0 = GROUP_ID(0) % {0} * {1}, slot = GROUP_ID(0) / {0};", tiles_n, b_.tile));
-  code_.line(fmt::format("const int item = {};", item));
+  code_.line(fmt::format("const int item = {};",
+                         point_.items() == 1 ? "0"
+                         : point_.group_y == 1
+                             ? "LOCAL_ID(0)"
+                             : fmt::format("LOCAL_ID(1) * {} + LOCAL_ID(0)", point_.group_x)));
   report_bad_end();
   find_group();
   code_.line(fmt::format("GLOBAL const {} *const b = {};", type,
@@ -102,51 +105,6 @@ void GroupedKernel::find_group() {
   code_.line("if (m0 >= m_end) return;");
   code_.line(fmt::format("const int k_begin = 0, k_end = e < {} ? {} : 0;", p_.groups, p_.inner));
   code_.line(fmt::format("GLOBAL {} *const c = result;", type));
-}
-
-void GroupedKernel::open_steps() {
-  code_.open(fmt::format("for (int k0 = k_begin; k0 < k_end; k0 += {})", k_step_));
-  code_.line(fmt::format("const int k_count = MIN({}, k_end - k0);", k_step_));
-}
-
-void GroupedKernel::close_steps() {
-  wait();
-  code_.close();
-}
-
-void GroupedKernel::wait() {
-  if (items_ > 1) code_.line("BARRIER();");
-}
-
-void GroupedKernel::stage(const Operand& operand, int64_t count, std::string_view along,
-                          const std::function<void()>& body) {
-  code_.open(fmt::format("for (int i = item; i < {}; i += {})", operand.tile * count, items_));
-  code_.line(fmt::format("const int {} = i {} {}, {} = i {} {};", along, operand.along_k ? '%' : '/',
-                         operand.along_k ? count : operand.tile, operand.outer, operand.along_k ? '/' : '%',
-                         operand.along_k ? count : operand.tile));
-  body();
-  code_.close();
-}
-
-std::string GroupedKernel::exists(const Operand& operand, const std::string& k) {
-  return fmt::format("{0} < k_count && {1}0 + {1} < {2}", k, operand.outer, operand.end);
-}
-
-std::string GroupedKernel::place(const Operand& operand, const std::string& k) const {
-  const auto term = [&](const std::string& index, int64_t stride) {
-    return stride == 0 ? "0"
-           : wide_     ? fmt::format("({}) * (i64){}", index, stride)
-                       : times("(" + index + ")", stride);
-  };
-  const std::string outer = term(fmt::format("{0}0 + {0}", operand.outer), operand.outer_stride),
-                    inner = term("k0 + " + k, operand.k_stride);
-  return outer == "0" ? inner : plus(outer, inner);
-}
-
-std::string GroupedKernel::store(const std::string& row, const std::string& column,
-                                 const std::string& x) const {
-  return fmt::format("STORE({}, c, {} * (i64){} + {}, {});", language_name(p_.dtype), row, p_.columns, column,
-                     x);
 }
 
 }  // namespace athanor::gpu

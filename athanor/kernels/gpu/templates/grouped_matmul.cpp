@@ -7,6 +7,7 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/grouped_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
 
 namespace athanor::gpu {
 namespace {
@@ -27,15 +28,13 @@ int64_t local_bytes_of(const GroupedProblem& p, const GroupedPoint& point) {
 }
 
 // Tiles of rows, some of which are empty.
-template <class Point>
-int64_t slots_of(const GroupedProblem& p, const Point& point) {
+int64_t slots_of(const GroupedProblem& p, const GroupedPoint& point) {
   if (p.gradient) return p.groups * ceil_div(p.inner, point.tile_m());
   return p.rows / point.tile_m() + p.groups + 1;
 }
 
 // The time on a full device if all groups are alike, in units of its peak. Large tiles read less memory.
-template <class Point>
-double cost_of(const GroupedProblem& p, const Point& point, const GpuTraits& traits) {
+double cost_of(const GroupedProblem& p, const GroupedPoint& point, const GpuTraits& traits) {
   const int64_t high = p.gradient ? p.inner : ceil_div(p.rows, p.groups);
   const int64_t tiles = p.groups * ceil_div(high, point.tile_m()) * ceil_div(p.columns, point.tile_n());
   const auto work = static_cast<double>(point.tile_m() * point.tile_n());
@@ -69,54 +68,30 @@ std::vector<GroupedPoint> points_of(const GroupedProblem& p, const GpuTraits& tr
   return points;
 }
 
-// Best guess first; {} if the device has no unit for the type whose operands are registers. Units of a
-// language that does not exchange lanes have not been tried with this kernel.
-std::vector<GroupedUnitPoint> unit_points_of(const GroupedProblem& p, const GpuTraits& traits) {
-  using enum MatrixUnit::Form;
-  const auto suits = [&](const MatrixUnit& unit) {
-    return unit.input == p.dtype && unit.output == DType::f32 && !unit.tf32 && unit.exchanges_lanes() &&
-           (unit.form == wmma || unit.form == mfma || unit.form == mma);
-  };
-  const auto unit = std::ranges::find_if(traits.matrix_units, suits);
-  if (unit == traits.matrix_units.end()) return {};
-  struct Tile {
-    int64_t m, n, waves_m, waves_n;
-  };
-  std::vector<GroupedUnitPoint> points;
-  for (const Tile& tile : {Tile{128, 128, 2, 4}, Tile{64, 64, 2, 2}, Tile{32, 64, 1, 2}}) {
-    const GroupedUnitPoint point{
-        &*unit,       tile.m / tile.waves_m / unit->m, tile.n / tile.waves_n / unit->n, tile.waves_m,
-        tile.waves_n, p.dtype == DType::f32 ? 16 : 32};
-    if (point.items() <= traits.max_group_size && point.local_bytes() <= traits.local_bytes)
-      points.push_back(point);
-  }
-  std::ranges::stable_sort(points, {}, [&](const auto& one) { return cost_of(p, one, traits); });
-  if (points.size() > 2) points.resize(2);
-  return points;
-}
-
-GpuCandidate unit_candidate(const GroupedProblem& p, const GroupedUnitPoint& point) {
-  const MatrixUnit& unit = *point.unit;
-  GpuLaunch launch{.name = "grouped_matmul",
-                   .source = multiply_add_text(unit) + GroupedUnits(p, point).text(),
-                   .groups = {slots_of(p, point) * ceil_div(p.columns, point.tile_n()), 1, 1},
-                   .group_size = {point.items(), 1, 1},
-                   .local_bytes = point.local_bytes(),
-                   .arguments = {{0}, {1}, {2}, {3}},
-                   .can_fault = true,
-                   .compile_options = compile_options_for(unit)};
-  return {.name = fmt::format("grouped {} {}x{}", unit.name, point.tile_m(), point.tile_n()),
-          .parameters = {{"tile_m", point.tile_m()},
-                         {"tile_n", point.tile_n()},
-                         {"tile_k", point.k_step},
-                         {"waves_m", point.waves_m},
-                         {"waves_n", point.waves_n}},
-          .launches = {std::move(launch)}};
+/// The same for the tile engine.
+TileProblem tile_problem_of(const KernelRequest& request, const GroupedProblem& p) {
+  using enum TileProblem::Groups::Along;
+  const size_t m_axis = p.gradient ? 1 : 0, k_axis = 1 - m_axis, b_k = p.gradient ? 0 : 1;
+  TileProblem tiles;
+  tiles.input = tiles.output = p.dtype;
+  tiles.batch = p.gradient ? p.groups : 1;
+  tiles.m = p.gradient ? p.inner : p.rows;
+  tiles.n = p.columns;
+  tiles.k = p.gradient ? p.rows : p.inner;
+  tiles.a = {{0}, 0, {tiles.m, p.x[m_axis]}, {tiles.k, p.x[k_axis]}, request.inputs[0].alignment};
+  tiles.b = {{1},
+             p.gradient ? 0 : p.other[0],
+             {tiles.n, p.other[b_k + 1]},
+             {tiles.k, p.other[b_k]},
+             request.inputs[1].alignment};
+  tiles.c = {{3}, p.gradient ? p.inner * p.columns : 0, {tiles.m, p.columns}, {tiles.n, 1}};
+  tiles.groups = {.along = p.gradient ? k : row, .ends = {2}, .stride = p.ends, .count = p.groups};
+  return tiles;
 }
 
 GpuCandidate grouped_candidate(const GroupedProblem& p, const GroupedPoint& point) {
   GpuLaunch launch{.name = "grouped_matmul",
-                   .source = GroupedFma(p, point).text(),
+                   .source = GroupedKernel(p, point).text(),
                    .groups = {slots_of(p, point) * ceil_div(p.columns, point.tile_n()), 1, 1},
                    .group_size = {point.group_x, point.group_y, 1},
                    .local_bytes = local_bytes_of(p, point),
@@ -141,9 +116,16 @@ static std::vector<GpuCandidate> grouped_kernels(const KernelRequest& request, c
                          x.shape[1], ends.shape[0],          other.shape[gradient ? 1 : 2],
                          x.strides,  other.strides,          ends.strides[0]};
   std::vector<GpuCandidate> candidates;
-  for (const GroupedUnitPoint& point : unit_points_of(p, traits))
-    candidates.push_back(unit_candidate(p, point));
-  for (const GroupedPoint& point : points_of(p, traits)) candidates.push_back(grouped_candidate(p, point));
+  const TileProblem tiles = tile_problem_of(request, p);
+  for (const TilePoint& point : tile_points(tiles, traits)) {
+    candidates.push_back(tile_candidate({tiles}, {point}, traits));
+    candidates.back().name = "grouped " + candidates.back().name;
+  }
+  const bool leads = tiles_lead(p.dtype, traits);
+  std::vector<GroupedPoint> others = points_of(p, traits);
+  if (leads && !candidates.empty()) others.resize(1);
+  for (const GroupedPoint& point : others) candidates.push_back(grouped_candidate(p, point));
+  if (!leads) std::ranges::rotate(candidates, candidates.end() - std::ssize(others));
   return candidates;
 }
 

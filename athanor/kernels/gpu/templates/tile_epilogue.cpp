@@ -18,8 +18,8 @@ std::string TileKernel::place_of(const std::string& row, const std::string& colu
 std::string TileKernel::if_inside(const std::string& row, const std::string& column, bool splits) const {
   std::string inside;
   const auto add = [&](const std::string& one) { inside += (inside.empty() ? "" : " && ") + one; };
-  if (p_.m % point_.m != 0) add(fmt::format("m0 + {} < {}", row, p_.m));
-  if (p_.n % point_.n != 0) add(fmt::format("n0 + {} < {}", column, p_.n));
+  if (ragged_m()) add(fmt::format("m0 + {} < {}", row, m_end()));
+  if (ragged_n()) add(fmt::format("n0 + {} < {}", column, n_end()));
   if (!splits)
     for (const auto& [axis, at] : {std::pair{&row_, "m0 + " + row}, {&column_, "n0 + " + column}})
       if (!axis->stores_all()) add(fmt::format("({}) % {} < {}", at, axis->run(), axis->stored()));

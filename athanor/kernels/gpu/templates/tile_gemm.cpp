@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/loop_behind.h"
 #include "athanor/kernels/gpu/templates/tile_kernel.h"
 
@@ -56,7 +57,21 @@ TileProblem TileProblem::transposed() const {
   std::swap(t.a, t.b);
   std::swap(t.c.row, t.c.column);
   t.epilogue = epilogue.transposed();
+  using enum Groups::Along;
+  if (has_groups(row)) t.groups->along = column;
+  if (has_groups(column)) t.groups->along = row;
   return t;
+}
+
+TileProblem TileProblem::with_equal_groups() const {
+  TileProblem equal = *this;
+  using enum Groups::Along;
+  const auto divide = [&](int64_t& extent) { extent = ceil_div(extent, groups->count); };
+  if (has_groups(row)) divide(equal.m);
+  if (has_groups(column)) divide(equal.n);
+  if (has_groups(k)) divide(equal.k);
+  if (groups) equal.batch = groups->count;
+  return equal;
 }
 
 TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit) {

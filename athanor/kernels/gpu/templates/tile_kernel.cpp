@@ -15,9 +15,19 @@ namespace athanor::gpu {
 
 static TileOperand::Source source_of(const char* name, const TileProblem& p,
                                      const TileProblem::Matrix& matrix) {
-  return {
-      name,           matrix.dtype.value_or(p.input), matrix.outer, matrix.k, matrix.batch, matrix.alignment,
-      matrix.prologue};
+  using enum TileProblem::Groups::Along;
+  const bool is_a = &matrix == &p.a;
+  return {.name = name,
+          .dtype = matrix.dtype.value_or(p.input),
+          .outer = matrix.outer,
+          .k = matrix.k,
+          .batch = matrix.batch,
+          .alignment = matrix.alignment,
+          .prologue = matrix.prologue,
+          .outer_end = !p.has_groups(is_a ? row : column) ? ""
+                       : is_a                             ? "m_end"
+                                                          : "n_end",
+          .any_k = p.has_groups(k)};
 }
 
 TileKernel::TileKernel(const TileProblem& problem, const TilePoint& point)
@@ -55,6 +65,9 @@ int64_t TileKernel::held_sums() const {
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
   if (p_.has_prologue() && (point_.async || unit_.reads_local())) return false;
+  if (p_.groups && (point_.splits > 1 || point_.streams > 0 || point_.boxes || !row_.even() ||
+                    !column_.even() || !p_.epilogue.empty()))
+    return false;
   if (unit_.reads_local() && (point_.stages < 3 || wave_n() != unit_.n)) return false;
   // If tiles go through registers, a tile waits there beside the sums; elements of two bytes that are read
   // one by one would take a register each.
@@ -122,6 +135,7 @@ void TileKernel::begin(bool local_at_launch) {
                                                               {in(p_.b), "b_matrices"}};
   for (const auto* matrix : {&p_.a, &p_.b})
     for (const Parameter& extra : matrix->prologue.parameters()) buffers.emplace_back(extra.type, extra.name);
+  if (p_.groups) buffers.emplace_back("const i64", "ends");
   if (!splits)
     for (const Parameter& extra : p_.epilogue.parameters()) buffers.emplace_back(extra.type, extra.name);
   const bool further = !splits && p_.epilogue.has_further_results();
@@ -131,6 +145,7 @@ void TileKernel::begin(bool local_at_launch) {
       buffers.emplace_back(stored(output.type), output.name);
   if (reduces()) buffers.emplace_back("f32", "partials");
   if (point_.streams > 0) buffers.emplace_back(std::string(sum_type(unit_)), "parts");
+  if (p_.groups) buffers.emplace_back("i32", "fault");
   std::string parameters;
   const auto is_tensor = [&](size_t i) { return point_.boxes && i < 2; };
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -138,6 +153,7 @@ void TileKernel::begin(bool local_at_launch) {
     parameters += i == 0 ? "" : ", ";
     parameters += is_tensor(i) ? fmt::format("TENSOR({})", name) : fmt::format("BUFFER({}, {})", type, name);
   }
+  if (p_.groups) parameters += ", i32 fault_code";
   code_.open(fmt::format("KERNEL void gemm_tiles({})", parameters));
   for (size_t i = 0; i < buffers.size(); ++i)
     if (!is_tensor(i)) code_.line(fmt::format("BIND({}, {});", buffers[i].first, buffers[i].second));
@@ -145,6 +161,8 @@ void TileKernel::begin(bool local_at_launch) {
   if (point_.streams > 0) {
     declare_local(local_at_launch);
     begin_stream();
+  } else if (p_.groups && !has_groups(TileProblem::Groups::Along::k)) {
+    find_group();
   } else {
     const int64_t tiles = tiles_m() * tiles_n();
     if (p_.batch * point_.splits == 1)
@@ -155,6 +173,8 @@ void TileKernel::begin(bool local_at_launch) {
     if (splits) {
       code_.line(fmt::format("const int k_begin = {};", times(divided("part", p_.batch), part_k())));
       code_.line(fmt::format("const int k_end = MIN(k_begin + {}, {});", part_k(), p_.k));
+    } else if (p_.groups) {
+      find_steps_of_group();
     } else if (unit_.reads_local()) {
       // If it knew how often the loop runs, NVRTC would take 141 registers instead of 128 for tf32.
       code_.line(fmt::format("const int k_begin = 0; int k_end = {};", p_.k));
@@ -163,7 +183,7 @@ void TileKernel::begin(bool local_at_launch) {
       code_.line(fmt::format("const int k_begin = 0, k_end = {};", p_.k));
     }
   }
-  find_tile(code_);
+  if (!p_.groups || has_groups(TileProblem::Groups::Along::k)) find_tile(code_);
   std::string c = splits ? times64("part", p_.m * p_.n) : times64(p_.batch == 1 ? "0" : "batch", p_.c.batch);
   if (row_.even()) c = plus(c, times64("m0", row_.stride()));
   if (column_.even()) c = plus(c, times64("n0", column_.stride()));
@@ -173,6 +193,7 @@ void TileKernel::begin(bool local_at_launch) {
   }
   if (!further) code_.line(fmt::format("GLOBAL {} *const c = c_matrices + {};", out, c));
   if (point_.streams == 0) declare_local(local_at_launch);
+  if (p_.groups && !has_groups(TileProblem::Groups::Along::k)) store_zeros_behind();
 }
 
 void TileKernel::declare_local(bool at_launch) {
@@ -221,13 +242,12 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   code_.close();
 
   std::string functions = a_.functions() + b_.functions();
+  if (p_.groups) functions += begin_of_group();
   functions += row_.function("c_row_at") + column_.function("c_column_at");
   GpuLaunch launch{.name = "gemm_tiles",
                    .source = multiply_add_text(unit_) + functions +
                              (point_.splits > 1 ? "" : p_.epilogue.function(vectors_)) + code_.text(),
-                   .groups = {point_.streams > 0 ? stream().all_groups()
-                                                 : tiles_m() * tiles_n() * p_.batch * point_.splits,
-                              1, 1},
+                   .groups = {all_groups(), 1, 1},
                    .group_size = {point_.items(), 1, 1},
                    .local_bytes = local_bytes(),
                    .local_at_launch = local_at_launch,
@@ -235,6 +255,7 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
                    .compile_options = compile_options_for(unit_)};
   for (const auto* matrix : {&p_.a, &p_.b})
     for (const Parameter& extra : matrix->prologue.parameters()) launch.arguments.push_back(extra.argument);
+  if (p_.groups) launch.arguments.push_back(p_.groups->ends), launch.can_fault = true;
   if (point_.boxes) launch.tensors = {a_.tensor(0, p_.batch), b_.tensor(1, p_.batch)};
   if (point_.splits == 1)
     for (const Parameter& extra : p_.epilogue.parameters()) launch.arguments.push_back(extra.argument);

@@ -48,6 +48,20 @@ class TileKernel {
 
   const char* hidden_sum() const { return unit_.output == DType::i32 ? "HIDDEN_LANE" : "HIDDEN_F32"; }
 
+  // Groups that only the device knows (tile_groups.cpp).
+  bool has_groups(TileProblem::Groups::Along along) const { return p_.has_groups(along); }
+  bool ragged_m() const { return has_groups(TileProblem::Groups::Along::row) || p_.m % point_.m != 0; }
+  bool ragged_n() const { return has_groups(TileProblem::Groups::Along::column) || p_.n % point_.n != 0; }
+  std::string m_end() const;
+  std::string n_end() const;
+  std::string begin_of_group() const;
+  void find_group();
+  void find_steps_of_group();
+  void report_bad_end(const std::string& group, const std::string& once);
+  void store_zeros_behind();
+  int64_t slots() const;
+  int64_t all_groups() const;
+
   int64_t tiles_m() const { return ceil_div(p_.m, point_.m); }
   int64_t tiles_n() const { return ceil_div(p_.n, point_.n); }
   void find_tile(Code& code) const;

@@ -28,7 +28,8 @@ void TileKernel::fetch(const std::string& at) {
     else
       load(edge);
   };
-  if (p_.k % point_.k == 0 || p_.k < point_.k) {
+  const bool known = !has_groups(TileProblem::Groups::Along::k);
+  if (known && (p_.k % point_.k == 0 || p_.k < point_.k)) {
     one(p_.k < point_.k);
   } else {
     code_.open(fmt::format("if (k_next + {} <= k_end)", point_.k));

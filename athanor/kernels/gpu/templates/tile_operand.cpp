@@ -32,7 +32,8 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
   // units that read local memory.
   const bool unit_turns = (is_mma(unit) && size_ == 2) || unit.turns_local();
   along_k_ = !is_fma(unit) && (from_along_k_ || !unit_turns);
-  if (along().stride() != 1) return;
+  const bool begins_anywhere = from_along_k_ ? source_.any_k : !source_.outer_end.empty();
+  if (along().stride() != 1 || begins_anywhere) return;
   const TileAxis& across = from_along_k_ ? source_.outer : source_.k;
   vector_ = std::min(chunk_, chunk_bytes / from_size_);
   const auto fits = [&](int64_t v) {
@@ -148,9 +149,13 @@ void TileOperand::declare(Code& code, const std::string& first) const {
     }
   }
   if (outer_edge())  // with the padding that is read
-    code.line(fmt::format(
-        "const int {}_left = {} - {};", n,
-        from_along_k_ ? source_.outer.extent() : ceil_div(source_.outer.extent(), vector_) * vector_, first));
+    code.line(
+        fmt::format("const int {}_left = {} - {};", n,
+                    !source_.outer_end.empty()
+                        ? source_.outer_end
+                        : std::to_string(from_along_k_ ? source_.outer.extent()
+                                                       : ceil_div(source_.outer.extent(), vector_) * vector_),
+                    first));
   code.line(fmt::format("u32 {}_from[{}];  // bytes from there in memory", n, share() * places()));
   code.line(fmt::format("int {0}_to[{1}];  // elements from the tile's begin in local memory", n, share()));
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));

@@ -26,6 +26,10 @@ class TileOperand {
     int64_t alignment = 16;  // of the first element, in bytes
     /// What becomes of each element on its way to local memory; rows are `outer`, columns are `k`.
     ResultEpilogue prologue = {};
+    /// If only the device knows it: the variable with the end of `outer`, and whether k ends anywhere, too.
+    /// Then tiles also begin anywhere along that axis.
+    std::string outer_end = {};
+    bool any_k = false;
   };
   struct Tile {
     int64_t outer = 0, k = 0;
@@ -149,7 +153,7 @@ class TileOperand {
   int64_t share() const { return work() / tile_.items; }                // of an item
   int64_t pieces() const;          // chunks that a lane reads for a fragment
   int64_t fragment_outer() const;  // rows or columns of a fragment
-  bool outer_edge() const { return source_.outer.extent() % tile_.outer != 0; }
+  bool outer_edge() const { return !source_.outer_end.empty() || source_.outer.extent() % tile_.outer != 0; }
   // Where an item's vectors lie: those of a chunk together, or each for itself.
   const TileAxis& along() const { return from_along_k_ ? source_.k : source_.outer; }
   int64_t apart() const { return along().even() || along().run() % chunk_ == 0 ? 1 : chunk_ / vector_; }

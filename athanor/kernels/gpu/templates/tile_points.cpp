@@ -108,7 +108,8 @@ double share_of_peak(const TilePoint& point, int64_t groups, const GpuTraits& tr
 
 // Time on a full device, in units of its peak: rounds of groups, and the parts of a split K, which are
 // written and read once. Large tiles read less memory.
-double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
+double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits) {
+  const TileProblem p = problem.with_equal_groups();
   const auto work = static_cast<double>(point.m * point.n);
   const double reuse = work / static_cast<double>(point.m + point.n);
   const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
@@ -158,6 +159,7 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
 
 // The best number of parts of K: more groups fill a device that the result's tiles leave idle.
 int64_t splits_of(const TileProblem& p, TilePoint point, const GpuTraits& traits) {
+  if (p.groups) return 1;
   std::pair<double, int64_t> best{cost_of(p, point, traits), 1};
   for (int64_t splits = 2; splits <= std::min<int64_t>(p.k / 128, 64); ++splits) {
     const int64_t part = ceil_div(ceil_div(p.k, splits), point.k) * point.k;
@@ -169,6 +171,7 @@ int64_t splits_of(const TileProblem& p, TilePoint point, const GpuTraits& traits
 
 /// The point with its tiles' steps divided evenly, if that is clearly better than whole rounds of groups.
 std::optional<TilePoint> streaming(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
+  if (p.groups) return {};
   std::optional<TilePoint> best;
   double least = 0.9 * cost_of(p, point, traits);
   for (const int64_t of_unit : {1, 2}) {

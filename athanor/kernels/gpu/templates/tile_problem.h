@@ -1,6 +1,7 @@
 // What the tile engine computes: C = A B for matrices whose axes may lie in memory in any way, then the
 // epilogue.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -43,12 +44,24 @@ struct TileProblem {
   Partials partials;
   int scratch_buffer = 0;
   size_t scratch_start = 0;  // bytes that are already in use
+  /// Groups of rows, of columns or of steps along k, which only the device knows: group e has those from
+  /// ends[e - 1], or 0, up to ends[e]. Each multiplies its rows (or columns) of one matrix by a matrix of its
+  /// own; or its steps, and C has a matrix for each. Rows behind the last group have no products: they are 0.
+  struct Groups {
+    enum class Along : uint8_t { row, column, k } along;
+    GpuLaunch::Argument ends;  // i64
+    int64_t stride = 1, count = 0;
+  };
+  std::optional<Groups> groups = {};  // then there is no epilogue
 
   TileProblem() = default;
   explicit TileProblem(const GemmProblem& gemm);
   /// The same as a product of the transposed matrices: C' = B' A'.
   TileProblem transposed() const;
   bool has_prologue() const { return a.dtype || b.dtype; }
+  bool has_groups(Groups::Along along) const { return groups && groups->along == along; }
+  /// Extents that take about as long: groups of equal length are a batch.
+  TileProblem with_equal_groups() const;
 };
 
 }  // namespace athanor::gpu

@@ -148,8 +148,7 @@ void TileKernel::store_result(bool splits) {
   }
   // Otherwise Clang moves products of elements that may lie beyond an edge to their stores, and keeps all
   // their factors in registers until then.
-  const bool has_edges =
-      p_.m % point_.m != 0 || p_.n % point_.n != 0 || !row_.stores_all() || !column_.stores_all();
+  const bool has_edges = ragged_m() || ragged_n() || !row_.stores_all() || !column_.stores_all();
   const bool finishes = !splits && !p_.epilogue.empty();
   if ((unit_.of_lanes() || unit_.form == MatrixUnit::Form::wmma) && (has_edges || finishes)) {
     code_.open(rows_loop);
