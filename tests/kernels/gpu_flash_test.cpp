@@ -1,21 +1,8 @@
 // Attention by matrix units: every such candidate of every op, for many shapes, strides and masks.
-#include <cmath>
-
-#include "gpu_kernels.h"
+#include "flash_checks.h"
 
 namespace athanor::testing {
 namespace {
-
-struct FlashCase {
-  Shape leading;
-  int64_t queries, keys, d, e;
-  bool causal = false, masked = false;
-  double scale = 0;  // 0: the default for d features
-  bool together = true;
-  int compute_units = 0;  // 0: the device's; few, so that a group has several chunks of keys
-};
-
-bool is_flash(const GpuCandidate& candidate) { return candidate.parameters.contains("own_rows"); }
 
 bool has_flash_units(DType dtype) {
   for (const DeviceInfo& info : gpu_devices())
@@ -26,94 +13,15 @@ bool has_flash_units(DType dtype) {
   return false;
 }
 
-Shape flash_shape(const Shape& leading, std::initializer_list<int64_t> more) {
-  Ints dims = leading.to_ints();
-  dims.insert(dims.end(), more);
-  return Shape(dims);
-}
-
-/// Runs the candidates and compares each output with its op's reference.
-void check_flash(const std::vector<const Op*>& ops, const Attrs& attrs,
-                 const std::vector<TestOperand>& inputs, const std::vector<OperandDesc>& outputs, DType dtype,
-                 int compute_units) {
-  KernelRequest request{ops[0], attrs, {}, outputs, {}};
-  if (dtype == DType::f32) request.compute = ComputeType::tf32;
-  request.with.assign(ops.begin() + 1, ops.end());
-  std::vector<RefArray> arrays;
-  for (const TestOperand& input : inputs) {
-    request.inputs.push_back(input.desc);
-    arrays.emplace_back(input.desc.shape);
-    arrays.back().data = input.values;
-  }
+/// On every device.
+template <class... Arguments>
+void check_everywhere(const Arguments&... arguments) {
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    GpuTraits traits = traits_of(device);
-    if (compute_units > 0) traits.compute_units = compute_units;
-    auto candidates = gpu_candidates(request, traits);
-    EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
-    std::erase_if(candidates, [](const GpuCandidate& one) {
-      const bool is_pair = one.launches.size() > 1 && !one.parameters.contains("parts");
-      return !is_flash(one) || is_pair;  // those of pairs are checked one by one
-    });
-    std::vector<std::vector<Run>> runs(outputs.size());
-    for (const GpuCandidate& candidate : reduced(std::move(candidates))) {
-      expect_straight(candidate);
-      auto found = outputs_on(device, candidate, inputs, outputs);
-      if (candidate.parameters.contains("parts")) {
-        EXPECT_EQ(outputs_on(device, candidate, inputs, outputs), found) << candidate.name << ": other bits";
-      }
-      for (size_t o = 0; o < outputs.size(); ++o)
-        runs[o].push_back({candidate.name + " of " + ops[o]->name, std::move(found[o])});
-    }
-    // All three gradients of many features need more local memory than some devices have.
-    if (ops.size() == 3 && outputs[0].shape[-1] > 64 && runs[0].empty()) continue;
-    for (size_t o = 0; o < outputs.size(); ++o) {
-      EXPECT_FALSE(runs[o].empty()) << request.key();
-      const std::vector<double> want = ops[o]->reference(arrays, attrs).data;
-      double largest = 0;
-      for (const double x : want) largest = std::max(largest, std::abs(x));
-      const double tolerance = largest * (dtype == DType::f16 ? 2e-3 : dtype == DType::f32 ? 4e-3 : 1.6e-2);
-      for (const Run& run : runs[o])
-        for (size_t i = 0; i < want.size(); ++i)
-          ASSERT_NEAR(run.values[i], want[i], tolerance)
-              << run.candidate << " element " << i << " " << request.key();
-    }
+    check_flash({&device, traits_of(device)}, arguments...);
   }
 }
-
-void check_flash(DType dtype, const FlashCase& c, const Ints& strides = {}) {
-  const double scale = c.scale != 0 ? c.scale : 1 / std::sqrt(static_cast<double>(c.d));
-  const Attrs attrs = {{"causal", c.causal}, {"scale", scale}};
-  const Shape q = flash_shape(c.leading, {c.queries, c.d}), k = flash_shape(c.leading, {c.keys, c.d}),
-              v = flash_shape(c.leading, {c.keys, c.e}), y = flash_shape(c.leading, {c.queries, c.e}),
-              rows = flash_shape(c.leading, {c.queries}),
-              scores = flash_shape(c.leading, {c.queries, c.keys});
-  const auto output = [](DType type, const Shape& shape) {
-    return OperandDesc{type, shape, {}, contiguous_strides(shape)};
-  };
-  const TestOperand vq = view(dtype, q, 1, strides), vk = view(dtype, k, 2, strides),
-                    vv = view(dtype, v, 3, strides), vg = view(dtype, y, 4, strides),
-                    lse = view(DType::f32, rows, 5), delta = view(DType::f32, rows, 6);
-  const auto run = [&](const std::vector<std::string>& names, std::vector<TestOperand> inputs,
-                       const std::vector<OperandDesc>& outputs) {
-    if (c.masked) inputs.push_back(view(dtype, scores, 9));
-    std::vector<const Op*> ops;
-    for (const std::string& name : names) ops.push_back(&find_op(name));
-    check_flash(ops, attrs, inputs, outputs, dtype, c.compute_units);
-  };
-  const std::vector<TestOperand> all{vq, vk, vv, vg, lse, delta};
-  if (dtype != DType::f32)
-    run({"attention_grad_q", "attention_grad_k", "attention_grad_v"}, all,
-        {output(dtype, q), output(dtype, k), output(dtype, v)});
-  if (c.compute_units > 0) return;
-  run({"scaled_dot_product_attention"}, {vq, vk, vv}, {output(dtype, y)});
-  run({"attention_lse"}, {vq, vk}, {output(DType::f32, rows)});
-  run({"attention_grad_q"}, all, {output(dtype, q)});
-  run({"attention_grad_k", "attention_grad_v"}, all, {output(dtype, k), output(dtype, v)});
-  if (c.together) return;
-  run({"attention_grad_k"}, all, {output(dtype, k)});
-  run({"attention_grad_v"}, all, {output(dtype, v)});
-}
+void check(DType dtype, const FlashCase& c, const Ints& strides = {}) { check_everywhere(dtype, c, strides); }
 
 class GpuFlash : public ::testing::TestWithParam<DType> {
  protected:
@@ -124,36 +32,36 @@ class GpuFlash : public ::testing::TestWithParam<DType> {
   }
 };
 
-TEST_P(GpuFlash, WholeBlocks) { check_flash(GetParam(), {{}, 128, 128, 64, 64}); }
+TEST_P(GpuFlash, WholeBlocks) { check(GetParam(), {{}, 128, 128, 64, 64}); }
 
 TEST_P(GpuFlash, OddLengths) {
-  check_flash(GetParam(), {{2}, 37, 70, 64, 64, false, false, 0, false});
-  check_flash(GetParam(), {{}, 1, 3, 32, 32});
-  check_flash(GetParam(), {{}, 65, 33, 96, 96});
+  check(GetParam(), {{2}, 37, 70, 64, 64, false, false, 0, false});
+  check(GetParam(), {{}, 1, 3, 32, 32});
+  check(GetParam(), {{}, 65, 33, 96, 96});
 }
 
 TEST_P(GpuFlash, OtherFeatures) {
-  check_flash(GetParam(), {{}, 40, 50, 128, 128});
-  check_flash(GetParam(), {{}, 20, 40, 48, 16});
-  check_flash(GetParam(), {{}, 20, 40, 20, 12});
-  check_flash(GetParam(), {{}, 20, 40, 7, 35});
+  check(GetParam(), {{}, 40, 50, 128, 128});
+  check(GetParam(), {{}, 20, 40, 48, 16});
+  check(GetParam(), {{}, 20, 40, 20, 12});
+  check(GetParam(), {{}, 20, 40, 7, 35});
 }
 
 TEST_P(GpuFlash, Causal) {
-  check_flash(GetParam(), {{2}, 130, 130, 32, 32, true});
-  check_flash(GetParam(), {{}, 40, 170, 32, 32, true});
+  check(GetParam(), {{2}, 130, 130, 32, 32, true});
+  check(GetParam(), {{}, 40, 170, 32, 32, true});
 }
 
 TEST_P(GpuFlash, GradientsOfSeveralChunks) {
   FlashCase c{{2}, 70, 300, 32, 32};
   c.compute_units = 1;
-  check_flash(GetParam(), c);
-  check_flash(GetParam(), {{}, 150, 300, 48, 16, true, false, 0, true, 1});
+  check(GetParam(), c);
+  check(GetParam(), {{}, 150, 300, 48, 16, true, false, 0, true, 1});
 }
 
 TEST_P(GpuFlash, MasksAndScales) {
-  check_flash(GetParam(), {{}, 33, 40, 32, 32, true, true});
-  check_flash(GetParam(), {{}, 33, 40, 32, 32, false, false, -0.2});
+  check(GetParam(), {{}, 33, 40, 32, 32, true, true});
+  check(GetParam(), {{}, 33, 40, 32, 32, false, false, -0.2});
 }
 
 // The lowest number of the type as a mask, as in many models: a row that it hides as a whole weighs all keys
@@ -174,15 +82,15 @@ TEST_P(GpuFlash, HiddenRows) {
   const std::vector<TestOperand> inputs = {view(dtype, q, 1), view(dtype, k, 2), view(dtype, k, 3),
                                            make_value(dtype, {queries, keys}, mask)};
   const Attrs attrs = {{"causal", false}, {"scale", 0.25}};
-  check_flash({&find_op("scaled_dot_product_attention")}, attrs, inputs,
-              {{dtype, q, {}, contiguous_strides(q)}}, dtype, 0);
+  check_everywhere(std::vector{&find_op("scaled_dot_product_attention")}, attrs, inputs,
+                   std::vector<OperandDesc>{{dtype, q, {}, contiguous_strides(q)}}, dtype, 0);
 }
 
 // Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].
 TEST_P(GpuFlash, Strides) {
-  check_flash(GetParam(), {{2, 2}, 30, 30, 32, 32}, {30 * 192, 32, 192, 1});
-  check_flash(GetParam(), {{2, 2}, 30, 30, 6, 6}, {30 * 37, 6, 37, 1});
-  check_flash(GetParam(), {{}, 30, 30, 32, 32}, {1, 30});
+  check(GetParam(), {{2, 2}, 30, 30, 32, 32}, {30 * 192, 32, 192, 1});
+  check(GetParam(), {{2, 2}, 30, 30, 6, 6}, {30 * 37, 6, 37, 1});
+  check(GetParam(), {{}, 30, 30, 32, 32}, {1, 30});
 }
 
 // Lanes that share a row exchange their elements, so that they store vectors.

@@ -139,11 +139,16 @@ inline bool is_due(size_t i, size_t count, size_t every) {
   return i % every == calls % std::min(every, count) || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
 }
 
-/// All candidates, or only one if tests are reduced: in each call the next one.
-inline std::vector<GpuCandidate> reduced(std::vector<GpuCandidate> candidates) {
+/// One of the candidates: in each call the next one.
+inline std::vector<GpuCandidate> next_of(std::vector<GpuCandidate> candidates) {
   static size_t calls = 0;
-  if (!is_reduced() || candidates.empty()) return candidates;
+  if (candidates.empty()) return candidates;
   return {candidates[calls++ % candidates.size()]};
+}
+
+/// All candidates, or only one if tests are reduced.
+inline std::vector<GpuCandidate> reduced(std::vector<GpuCandidate> candidates) {
+  return is_reduced() ? next_of(std::move(candidates)) : candidates;
 }
 
 /// Checks one of the op's candidates on every device, in each call the next one, of those for the device and

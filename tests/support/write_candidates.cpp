@@ -71,6 +71,8 @@ class Writer {
     traits_.compute_units = own_.compute_units;
   }
 
+  std::span<const MatrixUnit> units() const { return own_.matrix_units; }
+
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
            const Shape& output, const std::vector<std::string>& with = {}, const std::string& title = {},
            ComputeType compute = ComputeType::by_dtypes) {
@@ -312,7 +314,7 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   for (const DType dtype : {DType::f32, DType::f16}) writer.add_normalised(dtype, 4096, 4096, 4096);
   for (const DType dtype : {DType::f32, DType::f16}) writer.add_groups(dtype);
   // The attention of GPT-2 small, with 8 texts.
-  const auto units = matrix_units(target, architecture);
+  const auto units = writer.units();
   const Shape texts{8, 12, 1024, 64};
   if (!units.empty()) add_attention(writer, DType::f16, texts, true);
   if (std::ranges::any_of(

@@ -32,9 +32,10 @@ struct GpuTraits {
   /// Whether tiles that lanes multiply are better guesses than other products. False if it is not known how
   /// well a driver's compiler translates them.
   bool lanes_lead = true;
-  bool registers = false;     // kernels may read and write memory by registers (READ_REGISTERS)
-  bool async_copies = false;  // and copy from global to local memory by ASYNC_COPY
-  bool box_copies = false;    // and by COPY_BOX
+  bool unrolls_nests = false;  // OpenCL's compiler unrolls loops in loops; Intel's does not
+  bool registers = false;      // kernels may read and write memory by registers (READ_REGISTERS)
+  bool async_copies = false;   // and copy from global to local memory by ASYNC_COPY
+  bool box_copies = false;     // and by COPY_BOX
 
   /// The most local memory of a work-group, for kernels that ask for it at launch (LOCAL_AT_LAUNCH).
   int64_t most_local_bytes() const { return std::max(local_bytes, local_bytes_at_launch); }

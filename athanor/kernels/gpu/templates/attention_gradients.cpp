@@ -130,15 +130,17 @@ void add_flash(std::vector<GpuCandidate>& to, const KernelRequest& request, cons
   }
 }
 
+/// Whether kernels by lanes are timed beside those by matrix units: lanes are slower, unless the compiler is
+/// bad at units.
+bool lanes_beside_units(const GpuTraits& traits) { return !traits.lanes_lead; }
+
 /// The kernels that compute all three; `lead` come before pairs of kernels.
 struct InOneKernel {
   std::vector<GpuCandidate> lead, follow;
   InOneKernel(const KernelRequest& request, const GpuTraits& traits) {
-    // Lanes are slower than any kernels by matrix units.
-    if (!flash_points(attention_problem(queries_of(request), Kind::grad_q), traits).empty()) {
-      add_flash(follow, request, traits);
-      return;
-    }
+    const bool units = !flash_points(attention_problem(queries_of(request), Kind::grad_q), traits).empty();
+    if (units) add_flash(follow, request, traits);
+    if (units && !lanes_beside_units(traits)) return;
     const AttentionProblem problem = attention_problem(keys_and_values_of(request), Kind::grad_qkv);
     for (const AttentionPoint& point :
          traits.grain->points->attention(problem, AttentionFootprint(problem), traits)) {
@@ -146,15 +148,17 @@ struct InOneKernel {
       if (point.side == 0 || sums(problem, point) > most_sums) continue;
       const Parts parts = parts_of(problem, point, traits);
       if (parts.parts > 0)
-        (leads(point, parts) ? lead : follow).push_back(one_kernel(request, problem, point, parts));
+        (leads(point, parts) && !units ? lead : follow).push_back(one_kernel(request, problem, point, parts));
     }
   }
 };
 
-/// The kernels for pairs: the first two by matrix units, if there are any, because all pairs are timed.
+/// The kernels for pairs: two if there are matrix units, because all pairs are timed.
 std::vector<GpuCandidate> kernels_of(const KernelRequest& request, Kind kind, const GpuTraits& traits) {
   std::vector<GpuCandidate> by_units = flash_candidates(attention_problem(request, kind), traits);
-  if (by_units.empty()) return attention_candidates(request, kind, traits);
+  std::vector<GpuCandidate> all = attention_candidates(request, kind, traits);
+  if (by_units.empty()) return all;
+  if (lanes_beside_units(traits)) by_units = {by_units.front(), all[by_units.size()]};
   by_units.resize(std::min<size_t>(2, by_units.size()));
   return by_units;
 }

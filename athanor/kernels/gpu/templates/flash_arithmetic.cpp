@@ -50,7 +50,7 @@ void FlashKernel::product(const std::string& result, const FlashBlock& own, cons
   each_tile("f", own.features() / u_.plain_steps(), [&] {
     fence(!tight());
     if (point_.own_local) {
-      code_.line(fmt::format("{} {}[{}][1];", u_.plain_type(), held, point_.tiles));
+      code_.line(fmt::format("{} {}[{}][1];", u_.own_type(), held, point_.tiles));
       each_tile("i", point_.tiles, [&] {
         own.read_own(code_, held + "[i][0]", std::to_string(own_at),
                      fmt::format("wave * {} + i * {}", point_.wave_rows(), u_.own_rows()), "f");
@@ -220,6 +220,13 @@ void FlashKernel::pack(const std::string& weights, const std::string& step) {
                                pair(fmt::format("{}[i][2 * {} + {}]", weights, step, h), 2 * s)));
     return;
   }
+  if (u_.by_steps()) {
+    // A lane has all rows of two tiles.
+    for (int r = 0; r < 8; ++r)
+      code_.line(fmt::format("p[i][{}] = {};", r,
+                             pair(fmt::format("{}[i][2 * {} + {}]", weights, step, r / 4), r % 4 * 2)));
+    return;
+  }
   if (u_.doubled()) {
     // A lane has every second row of a tile, and the lane in the other half of the wave the others.
     code_.line(fmt::format("const bool odd = lane / {} == 1;", u_.unit->m));
@@ -249,7 +256,7 @@ void FlashKernel::pack(const std::string& weights, const std::string& step) {
 void FlashKernel::sum(const Sum& what) {
   each_tile("t", what.steps, [&] {
     fence(!tight());
-    code_.line(fmt::format("{} p[{}];", u_.turned_type(), what.tiles));
+    code_.line(fmt::format("{} p[{}];", u_.weights_type(), what.tiles));
     each_tile("i", what.tiles, what.weights);
     each_tile("f", what.reads, [&] {
       fence(tight());

@@ -2,10 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
+namespace {
+
+int64_t padded_to(int64_t count, int64_t whole) { return ceil_div(count, whole) * whole; }
+
+/// Reads 4 or 8 registers. At once, if Intel's compiler would move all of those that are joined.
+void read_run(Code& code, int64_t registers, bool at_once, const std::string& part, const std::string& from) {
+  if (registers == 4 || at_once)
+    return code.line(fmt::format("READ_REGISTERS({}, {}, 0, {});", registers, part, from));
+  code.line("u32x4 low, high;");
+  code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", from));
+  code.line(fmt::format("READ_REGISTERS(4, high, 0, {} + 8);", from));
+  code.line(fmt::format("{} = JOINED(low, high);", part));
+}
+
+}  // namespace
 
 std::string FlashUnit::part_of(const std::string& name, int64_t units, int64_t u) {
   if (units == 1) return name;
@@ -14,11 +31,11 @@ std::string FlashUnit::part_of(const std::string& name, int64_t units, int64_t u
 }
 
 bool FlashUnit::fits() const {
-  if (!unit->exchanges_lanes()) return false;
+  if (!unit->exchanges_lanes() && !by_steps()) return false;  // whose lanes have whole rows of scores
   if (unit->output != DType::f32) return false;
   if (unit->tf32) return mma();
   if (unit->input != DType::f16 && unit->input != DType::bf16) return false;
-  return mma() || unit->form == MatrixUnit::Form::wmma ||
+  return mma() || by_steps() || unit->form == MatrixUnit::Form::wmma ||
          (unit->form == MatrixUnit::Form::mfma && unit->m == 32);
 }
 
@@ -26,7 +43,7 @@ FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features,
                        const FlashUnit& unit, const std::string& name)
     : matrix_(matrix),
       real_features_(features),
-      features_(ceil_div(features, unit.read()) * unit.read()),
+      features_(padded_to(features, std::max(unit.read(), unit.plain_steps()))),
       size_(size),
       unit_(unit),
       name_(name.empty() ? matrix.name : name) {}
@@ -34,7 +51,7 @@ FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features,
 bool FlashBlock::fits() const {
   const int64_t reach = (size_.rows * matrix_.row + features_ * matrix_.feature) * unit_.size();
   return matrix_.row >= 0 && matrix_.feature >= 0 && reach < INT32_MAX &&
-         (!turned() || size_.rows / 2 % pairs_together() == 0);
+         (loads() == 1 || size_.rows / 2 % pairs_together() == 0);
 }
 
 // ---- From global to local memory ----
@@ -43,7 +60,7 @@ bool FlashBlock::fits() const {
 void FlashBlock::declare_chunk(Code& code) const {
   code.line(
       fmt::format("const int work = {};", share() == 1 ? "item" : fmt::format("item + i * {}", size_.items)));
-  if (turned())
+  if (loads() == 2)
     code.line(fmt::format("const int row = work % {0} * 2 + work / {1} * {2}, chunk = work / {0} % {3};",
                           pairs_together(), pairs_together() * chunks(), 2 * pairs_together(), chunks()));
   else
@@ -61,9 +78,11 @@ void FlashBlock::declare(Code& code, const std::string& first) const {
   declare_chunk(code);
   code.line(fmt::format("{}_from[i] = (u32)({} + {}) * {};", n, times("row", matrix_.row),
                         times("chunk", unit_.chunk() * matrix_.feature), unit_.size()));
-  if (plain()) code.line(fmt::format("{}_to[i] = row * {} + chunk * {};", n, pitch(), unit_.chunk()));
+  if (plain())
+    code.line(fmt::format("{}_to[i] = {} * {} + chunk * {};", n, divided("row", steps()), pitch(),
+                          unit_.chunk() * steps()));
   if (turned())
-    code.line(fmt::format("{}_turned_to[i] = chunk * {} + row;", n, 8 * turned_pitch() + extra()));
+    code.line(fmt::format("{}_turned_to[i] = chunk * {} + {};", n, eight_turned(), times("row", steps())));
   code.close();
   declare_lanes(code);
 }
@@ -77,6 +96,13 @@ void FlashBlock::declare_lanes(Code& code) const {
                           pitch(), unit_.chunk()));
     if (unit_.size() == 4)
       code.line(fmt::format("const int {}_turned_lane = lane % 4 * {} + lane / 4;", n, 2 * pitch()));
+    return;
+  }
+  if (unit_.by_steps()) {
+    const std::string after_eight = extra() == 0 ? "" : fmt::format(" + lane / 8 * {}", extra());
+    if (plain()) code.line(fmt::format("const int {}_lane = lane * {};", n, pitch()));
+    if (turned())
+      code.line(fmt::format("const int {}_turned_lane = lane * {}{};", n, turned_pitch(), after_eight));
     return;
   }
   const int64_t m = unit_.unit->m;
@@ -151,9 +177,38 @@ void FlashBlock::load(Code& code, const std::string& left) const {
   close_share(code);
 }
 
+/// Of two chunks: two rows of a feature lie together in the plain form, two features of a row in the turned
+/// one.
+void FlashBlock::store_pairs(Code& code, const std::string& at) const {
+  const std::string n = name();
+  const auto held = [&](int row, int64_t r) { return fmt::format("{}_held[2 * i + {}][{}]", n, row, r); };
+  for (int64_t half = 0; half < 2 && plain(); ++half) {
+    code.open("");
+    code.line("u32x4 pairs;");
+    for (int64_t e = 0; e < 4; ++e)
+      code.line(fmt::format("pairs[{}] = {}_HALVES({}, {});", e, e % 2 == 0 ? "LOW" : "HIGH",
+                            held(0, 2 * half + e / 2), held(1, 2 * half + e / 2)));
+    code.line(fmt::format("WRITE_REGISTERS(4, {}, pairs);",
+                          plus(plus("tiles", at) + " + " + n + "_to[i]", 8 * half)));
+    code.close();
+  }
+  for (int64_t r = 0; r < 4 && turned(); ++r) {
+    code.open("");
+    code.line(fmt::format("const u32x2 rows = (u32x2)({}, {});", held(0, r), held(1, r)));
+    code.line(fmt::format(
+        "WRITE_REGISTERS(2, {}, rows);",
+        plus(plus("tiles", at) + " + " + n + "_turned_to[i]", plain_elements() + r * turned_pitch())));
+    code.close();
+  }
+}
+
 void FlashBlock::store(Code& code, const std::string& at) const {
   const std::string n = name();
   open_share(code, false);
+  if (steps() == 2) {
+    store_pairs(code, at);
+    return close_share(code);
+  }
   for (int64_t row = 0; row < loads() && plain(); ++row)
     code.line(fmt::format("WRITE_REGISTERS(4, {}, {}_held[{}]);",
                           plus(plus("tiles", at) + " + " + n + "_to[i]", row * pitch()), n,
@@ -198,18 +253,19 @@ void FlashBlock::read_own(Code& code, const std::string& part, const std::string
                                       unit_.plain_steps(), n, unit_.mma() ? "own_" : "");
   if (unit_.mma()) {
     code.line(fmt::format("LOAD_MATRICES({}, {});", part, from));
-  } else if (unit_.doubled()) {
-    code.line("u32x4 low, high;");
-    code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", from));
-    code.line(fmt::format("READ_REGISTERS(4, high, 0, {} + 8);", from));
-    code.line(fmt::format("{} = JOINED(low, high);", part));
   } else {
-    code.line(fmt::format("READ_REGISTERS(4, {}, 0, {});", part, from));
+    read_run(code, unit_.unit->b_registers() == 8 ? 8 : 4, unit_.by_steps(), part, from);
   }
 }
 
 void FlashBlock::read_plain(Code& code, const std::string& part, const std::string& at, const std::string& j,
                             const std::string& f) const {
+  if (unit_.by_steps()) {
+    const std::string from =
+        plus(plus("tiles", at), plain_elements()) +
+        fmt::format(" + {} * {} + {} * {} + {}_turned_lane", f, 2 * eight_turned(), j, 8 * steps(), name());
+    return read_run(code, unit_.unit->a_registers(), true, part, from);
+  }
   if (!unit_.mma()) return read_own(code, part, at, times(j, unit_.read()), f);
   code.line(fmt::format("LOAD_MATRICES({}, {} + {} * {} + {} * {} + {}_lane);", part, plus("tiles", at), j,
                         16 * pitch(), f, unit_.plain_steps(), name()));
@@ -232,22 +288,27 @@ void FlashBlock::read_turned(Code& code, const std::string& part, const std::str
                           plus("tiles", at), t, 16 * pitch(), f, n));
     return;
   }
+  if (unit_.by_steps()) {
+    const std::string from = plus("tiles", at) + fmt::format(" + {} * {} + {} * {} + {}_lane", t,
+                                                             16 / steps() * pitch(), f, 8 * steps(), n);
+    return read_run(code, unit_.unit->a_registers(), true, part, from);
+  }
   const int64_t m = unit_.unit->m;
   const std::string from = plus(plus("tiles", at), plain_elements()) +
                            fmt::format(" + {} * {} + {} * {} + {}_turned_lane", t, unit_.turned_steps(), f,
                                        m * turned_pitch() + m / 8 * extra(), n);
-  if (unit_.doubled()) {
-    code.line("u32x4 low, high;");
-    code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", from));
-    code.line(fmt::format("READ_REGISTERS(4, high, 0, {} + 8);", from));
-    code.line(fmt::format("{} = JOINED(low, high);", part));
-  } else {
-    code.line(fmt::format("READ_REGISTERS({}, {}, 0, {});", wide() ? 2 : 4, part, from));
-  }
+  if (wide()) return code.line(fmt::format("READ_REGISTERS(2, {}, 0, {});", part, from));
+  read_run(code, unit_.doubled() ? 8 : 4, false, part, from);
 }
 
 void FlashBlock::read_weights(Code& code, const std::string& part, const std::string& at,
                               const std::string& t, const std::string& f) const {
+  if (unit_.by_steps()) {
+    const std::string from = plus(plus("tiles", at), plain_elements()) +
+                             fmt::format(" + {} * {} + {} * {} + {}_turned_lane", t, unit_.turned_steps(), f,
+                                         unit_.own_rows() / 8 * eight_turned(), name());
+    return read_run(code, 8, true, part, from);
+  }
   if (!unit_.mma()) return read_turned(code, part, at, t, f);
   code.line(fmt::format("LOAD_MATRICES_TURNED({}, {} + {} * {} + {} * 16 + {}_lane);", part,
                         plus("tiles", at), t, 16 * pitch(), f, name()));

@@ -4,6 +4,8 @@
 // Local memory has it in one form or in both: plain, [row][feature], for products that sum along features,
 // and turned, [feature][row], for those that sum along rows. If the unit's loads turn (NVIDIA), the plain
 // form serves both: elements of 32 bits are read one by one, in an order of rows that avoids bank conflicts.
+// If lanes hold all rows of A at one or two steps along k (Intel), each form serves the other products, so
+// that a lane reads what lies along its steps. Two steps lie together: [row / 2][feature][row % 2].
 // Rows are padded so that the lanes of a wave touch all banks equally often.
 #pragma once
 #include <string>
@@ -16,6 +18,7 @@ namespace athanor::gpu {
 
 /// What attention needs to know of a matrix unit. A wave has own rows along the side of C on which each lane
 /// holds few of them: the rows of C for mma, whose C is laid out as its A; else the columns, as in B.
+/// Other rows are then A.
 struct FlashUnit {
   const MatrixUnit* unit;
 
@@ -25,7 +28,10 @@ struct FlashUnit {
   int64_t read() const { return mma() ? 16 : unit->m; }       // those that are read at once
   int64_t per_read() const { return read() / tile(); }
   /// Both halves of a wave hold the same steps along k (RDNA3).
-  bool doubled() const { return unit->a.elements == 16; }
+  bool doubled() const { return unit->form == MatrixUnit::Form::wmma && unit->a.elements == 16; }
+  /// A lane has all rows of A at one or two steps along k (Intel).
+  bool by_steps() const { return unit->a_by_steps(); }
+  int64_t steps() const { return by_steps() ? unit->k / unit->wave : 1; }
   int LaneLayout::Cell::*own() const { return mma() ? &LaneLayout::Cell::row : &LaneLayout::Cell::column; }
   int LaneLayout::Cell::*other() const { return mma() ? &LaneLayout::Cell::column : &LaneLayout::Cell::row; }
 
@@ -35,12 +41,14 @@ struct FlashUnit {
   int64_t plain_steps() const { return 2 * chunk(); }
   int64_t turned_steps() const {
     if (mma()) return 2 * chunk();
-    return doubled() || unit->m == 16 ? 16 : 8;
+    return unit->m == 32 ? 8 : 16;
   }
-  /// The type of what is read at once; how many units multiply it one after another; the part that unit u
-  /// takes.
-  std::string plain_type() const { return doubled() ? "u32x8" : "u32x4"; }
-  std::string turned_type() const { return doubled() ? "u32x8" : unit->m == 32 ? "u32x2" : "u32x4"; }
+  /// The types of what is read at once, of own and of other rows along features, of other rows along rows,
+  /// and of their weights; how many units multiply it one after another; the part that unit u takes.
+  std::string own_type() const { return unit->b_registers() == 8 ? "u32x8" : "u32x4"; }
+  std::string plain_type() const { return unit->a_registers() == 8 ? "u32x8" : "u32x4"; }
+  std::string turned_type() const { return unit->m == 32 ? "u32x2" : plain_type(); }
+  std::string weights_type() const { return unit->m == 32 ? "u32x2" : own_type(); }
   int64_t plain_units() const { return plain_steps() / unit->k; }
   int64_t turned_units() const { return turned_steps() / unit->k; }
   static std::string part_of(const std::string& name, int64_t units, int64_t u);
@@ -53,6 +61,7 @@ class FlashBlock {
   struct Size {
     int64_t rows = 0, items = 0;  // of the block; items that fill it
     bool plain = false, turned = false;
+    bool a = true;  // it is read as the unit's A, not as B
   };
   /// `features`: how many the matrix has. `name`: of variables; empty: the matrix's.
   FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size, const FlashUnit& unit,
@@ -97,18 +106,18 @@ class FlashBlock {
  private:
   bool turned() const { return size_.turned && !unit_.mma(); }
   bool plain() const { return size_.plain || unit_.mma(); }
-  int64_t pitch() const { return features_ + unit_.chunk(); }
+  int64_t steps() const { return size_.a ? unit_.steps() : 1; }  // that lie together
+  int64_t pitch() const { return features_ * steps() + unit_.chunk(); }
   // The turned form: padding of a row and after eight rows, and pairs of rows that neighbours fill.
   bool wide() const { return unit_.unit->m == 32; }
-  int64_t turned_pitch() const { return size_.rows + (wide() ? 4 : 8); }
-  int64_t extra() const { return wide() ? 0 : 8; }
+  int64_t turned_pitch() const { return size_.rows * steps() + (wide() ? 4 : 8); }
+  int64_t extra() const { return wide() || steps() == 2 ? 0 : 8; }
   int64_t pairs_together() const { return wide() ? 16 : 4; }
-  int64_t plain_elements() const { return plain() ? size_.rows * pitch() : 0; }
-  int64_t turned_elements() const {
-    return turned() ? features_ * turned_pitch() + features_ / 8 * extra() : 0;
-  }
+  int64_t plain_elements() const { return plain() ? size_.rows / steps() * pitch() : 0; }
+  int64_t turned_elements() const { return turned() ? features_ / 8 * eight_turned() : 0; }
+  int64_t eight_turned() const { return 8 / steps() * turned_pitch() + extra(); }  // of eight features
   int64_t chunks() const { return features_ / unit_.chunk(); }
-  int64_t loads() const { return turned() ? 2 : 1; }  // chunks of one piece of work
+  int64_t loads() const { return turned() || steps() == 2 ? 2 : 1; }  // chunks of one piece of work
   int64_t work() const { return size_.rows / loads() * chunks(); }
   int64_t share() const { return (work() + size_.items - 1) / size_.items; }
   const std::string& name() const { return name_; }
@@ -117,6 +126,7 @@ class FlashBlock {
   void close_share(Code& code) const;
   void load_chunk(Code& code, const std::string& held, int64_t row, const std::string& left) const;
   std::string inside(int64_t row, int64_t element, const std::string& left) const;
+  void store_pairs(Code& code, const std::string& at) const;
 
   AttentionProblem::Matrix matrix_;
   int64_t real_features_, features_;

@@ -13,13 +13,16 @@ namespace {
 
 FlashBlock own_block(const AttentionProblem& p, const FlashPoint& point, bool second) {
   const AttentionProblem::Matrix& matrix = p.by_keys() ? (second ? p.v : p.k) : (second ? p.g : p.q);
-  return {matrix, second ? p.e : p.d, {point.rows(), point.items(), true, false}, point.unit};
+  return {matrix, second ? p.e : p.d, {point.rows(), point.items(), true, false, false}, point.unit};
 }
 
-FlashBlock other_block(const AttentionProblem& p, const FlashPoint& point, bool second, bool plain,
-                       bool turned) {
+FlashBlock other_block(const AttentionProblem& p, const FlashPoint& point, bool second, bool by_features,
+                       bool by_rows) {
   const AttentionProblem::Matrix& matrix = p.by_keys() ? (second ? p.g : p.q) : (second ? p.v : p.k);
-  return {matrix, second ? p.e : p.d, {point.block, point.items(), plain, turned}, point.unit};
+  const bool steps = point.unit.by_steps();
+  const FlashBlock::Size size{point.block, point.items(), steps ? by_rows : by_features,
+                              steps ? by_features : by_rows};
+  return {matrix, second ? p.e : p.d, size, point.unit};
 }
 
 }  // namespace
@@ -34,8 +37,9 @@ FlashKernel::FlashKernel(const AttentionProblem& problem, const FlashPoint& poin
   if (p_.kind != AttentionKind::lse)
     other_2_ = other_block(p_, point, true, p_.has_second(), sums_by_second());
   if (!of_all()) return;
-  const FlashBlock::Size turned{point.rows(), point.items(), false, true};
-  kept_ = FlashBlock(p_.k, p_.d, turned, u_, "kept");
+  const FlashBlock::Size turned{point.rows(), point.items(), false, true, false},
+      kept{point.rows(), point.items(), u_.by_steps(), !u_.by_steps()};
+  kept_ = FlashBlock(p_.k, p_.d, kept, u_, "kept");
   put_ = FlashBlock({.name = "put"}, point.block, turned, u_);
 }
 
@@ -68,7 +72,7 @@ int64_t FlashKernel::local_bytes() const {
 }
 
 int64_t FlashKernel::registers() const {
-  const int64_t part = u_.doubled() ? 8 : 4, lane_share = u_.unit->wave;
+  const int64_t part = u_.unit->b_registers() == 8 ? 8 : 4, lane_share = u_.unit->wave;
   const int64_t own =
       point_.own_local
           ? 0
@@ -103,6 +107,13 @@ std::string FlashKernel::own_row(const std::string& i, int slot) const {
 }
 
 void FlashKernel::each_tile(const char* index, int64_t count, const Body& body) {
+  for (int64_t round = 0; point_.unrolled && round < count; ++round) {
+    code_.open("");
+    code_.line(fmt::format("const int {} = {};", index, round));
+    body();
+    code_.close();
+  }
+  if (point_.unrolled) return;
   code_.open(fmt::format("UNROLL for (int {0} = 0; {0} < {1}; ++{0})", index, count));
   body();
   code_.close();
@@ -177,7 +188,7 @@ void FlashKernel::load_own() {
     code_.close();
   };
   const auto read = [&](const FlashBlock& block, const char* name, int64_t at) {
-    code_.line(fmt::format("{} {}[{}][{}];", u_.plain_type(), name, point_.tiles,
+    code_.line(fmt::format("{} {}[{}][{}];", u_.own_type(), name, point_.tiles,
                            block.features() / u_.plain_steps()));
     each_tile("i", point_.tiles, [&] {
       each_tile("f", block.features() / u_.plain_steps(), [&] {
@@ -386,7 +397,8 @@ GpuLaunch FlashKernel::launch() {
           .group_size = {point_.items(), 1, 1},
           .local_bytes = local_bytes(),
           .local_at_launch = point_.at_launch,
-          .arguments = p_.arguments};
+          .arguments = p_.arguments,
+          .compile_options = compile_options_for(*u_.unit)};
 }
 
 }  // namespace athanor::gpu

@@ -20,6 +20,7 @@ struct FlashPoint {
   int64_t block = 64;      // other rows at a time
   bool async = false;      // filled by asynchronous copies, in two stages; else through registers
   bool own_local = false;  // own rows stay in local memory, else in registers
+  bool unrolled = false;   // the text has each round of loops over tiles
   bool at_launch = false;  // local memory is asked for at launch, because it is more than kernels may declare
   int64_t parts = 0;  // of a head's keys, for all three gradients: groups take chunks of own rows in turn
 

@@ -19,26 +19,38 @@ constexpr FlashShape flash_mma_shapes[] = {{4, 2, 64}, {4, 1, 64}, {4, 2, 32},
 constexpr FlashShape flash_wmma_shapes[] = {{4, 2, 64}, {4, 2, 32}, {4, 1, 64},
                                             {4, 1, 32}, {2, 1, 32}, {4, 1, 16}};
 constexpr FlashShape flash_mfma_shapes[] = {{4, 1, 64}, {4, 1, 32}, {2, 1, 64}, {2, 1, 32}};
+// With two tiles Intel's compiler spills: it sums in other registers than before.
+constexpr FlashShape flash_dpas_shapes[] = {{16, 1, 32}, {8, 1, 64}, {8, 1, 32},
+                                            {8, 1, 16},  {4, 1, 32}, {4, 1, 16}};
 
 // Of all gradients, in the order of what tools/check-gpu-kernels --cost predicts for d = 64. Each chunk of
 // own rows reads and writes the gradient by queries, so fewer are bound by L2; more leave room for few waves.
 constexpr FlashShape all_gradients_shapes[] = {{4, 1, 32}, {8, 1, 32}, {4, 1, 64}};
 constexpr FlashShape all_gradients_mma_shapes[] = {
     {4, 1, 32}, {8, 1, 32}, {4, 1, 64}, {2, 1, 32}, {2, 1, 16}};
+constexpr FlashShape all_gradients_dpas_shapes[] = {{8, 1, 32}, {8, 1, 16}, {4, 1, 32}};
 
 std::span<const FlashShape> flash_shapes(const AttentionProblem& p, const MatrixUnit& unit) {
   if (p.kind == AttentionKind::grad_qkv) {
     if (unit.form == MatrixUnit::Form::mma) return all_gradients_mma_shapes;
+    if (unit.form == MatrixUnit::Form::dpas) return all_gradients_dpas_shapes;
     return all_gradients_shapes;
   }
   if (unit.form == MatrixUnit::Form::mma) return flash_mma_shapes;
   if (unit.form == MatrixUnit::Form::mfma) return flash_mfma_shapes;
+  if (unit.form == MatrixUnit::Form::dpas) return flash_dpas_shapes;
   return flash_wmma_shapes;
 }
 
-/// Registers of a lane, less what compilers were seen to need beyond FlashKernel::registers(). CDNA has twice
-/// as many.
-int64_t register_limit(const MatrixUnit& unit) { return unit.form == MatrixUnit::Form::mfma ? 400 : 224; }
+/// FlashKernel::registers() up to which compilers were seen to spill few or none; and with own rows among
+/// them. CDNA has twice as many as others.
+int64_t register_limit(const MatrixUnit& unit) {
+  using enum MatrixUnit::Form;
+  return unit.form == mfma ? 400 : unit.form == dpas ? 280 : 224;
+}
+int64_t limit_with_own(const MatrixUnit& unit) {
+  return unit.form == MatrixUnit::Form::dpas ? 256 : register_limit(unit);
+}
 
 /// Waves for which a SIMD of CDNA has registers: 512 a lane from CDNA2 on. CDNA1 has 256, and another 256 in
 /// which only its matrix unit accumulates; its unit for bf16 is half as deep. The limits are what compilers
@@ -93,8 +105,9 @@ RankedPoints ranked_points(const AttentionProblem& problem, const GpuTraits& tra
     for (const FlashShape& shape : flash_shapes(problem, one)) {
       FlashPoint point{unit, shape.waves, shape.tiles, shape.block};
       point.async = traits.async_copies;
+      point.unrolled = unit.by_steps() && !traits.unrolls_nests;
       if (!FlashKernel(problem, point).fits(traits, most_local_bytes)) point.async = false;
-      if (FlashKernel(problem, point).registers() > register_limit(one)) point.own_local = true;
+      if (FlashKernel(problem, point).registers() > limit_with_own(one)) point.own_local = true;
       point.at_launch = FlashKernel(problem, point).local_bytes() > traits.local_bytes;
       const FlashKernel kernel(problem, point);
       if (!kernel.fits(traits, most_local_bytes) || kernel.registers() > register_limit(one)) continue;

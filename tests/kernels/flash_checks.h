@@ -1,0 +1,122 @@
+// Checks attention by matrix units: every such candidate of every op, against the op's reference.
+#pragma once
+#include <cmath>
+#include <functional>
+
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+
+struct FlashCase {
+  Shape leading;
+  int64_t queries, keys, d, e;
+  bool causal = false, masked = false;
+  double scale = 0;  // 0: the default for d features
+  bool together = true;
+  int compute_units = 0;  // 0: the device's; few, so that a group has several chunks of keys
+};
+
+inline bool is_flash(const GpuCandidate& candidate) { return candidate.parameters.contains("own_rows"); }
+
+inline Shape flash_shape(const Shape& leading, std::initializer_list<int64_t> more) {
+  Ints dims = leading.to_ints();
+  dims.insert(dims.end(), more);
+  return Shape(dims);
+}
+
+/// A device, with the traits that its candidates suit. `change`: changes each kernel. `slow`: only one
+/// candidate for each problem, whose waves all multiply each time.
+struct FlashDevice {
+  gpu::GpuDevice* device;
+  GpuTraits traits;
+  std::function<void(GpuLaunch&)> change = {};
+  bool slow = false;
+};
+
+/// Runs the candidates and compares each output with its op's reference.
+inline void check_flash(const FlashDevice& on, const std::vector<const Op*>& ops, const Attrs& attrs,
+                        const std::vector<TestOperand>& inputs, const std::vector<OperandDesc>& outputs,
+                        DType dtype, int compute_units) {
+  KernelRequest request{ops[0], attrs, {}, outputs, {}};
+  if (dtype == DType::f32) request.compute = ComputeType::tf32;
+  request.with.assign(ops.begin() + 1, ops.end());
+  std::vector<RefArray> arrays;
+  for (const TestOperand& input : inputs) {
+    request.inputs.push_back(input.desc);
+    arrays.emplace_back(input.desc.shape);
+    arrays.back().data = input.values;
+  }
+  GpuTraits traits = on.traits;
+  if (compute_units > 0) traits.compute_units = compute_units;
+  auto candidates = gpu_candidates(request, traits);
+  EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
+  std::erase_if(candidates, [](const GpuCandidate& one) {
+    const bool is_pair = one.launches.size() > 1 && !one.parameters.contains("parts");
+    return !is_flash(one) || is_pair;  // those of pairs are checked one by one
+  });
+  if (on.slow)
+    std::erase_if(candidates, [](const GpuCandidate& one) {
+      return one.launches.front().source.find("if (wave < ") != std::string::npos;
+    });
+  std::vector<std::vector<Run>> runs(outputs.size());
+  for (GpuCandidate& candidate : on.slow ? next_of(std::move(candidates)) : reduced(std::move(candidates))) {
+    for (GpuLaunch& launch : candidate.launches)
+      if (on.change) on.change(launch);
+    auto found = outputs_on(*on.device, candidate, inputs, outputs);
+    if (candidate.parameters.contains("parts")) {
+      EXPECT_EQ(outputs_on(*on.device, candidate, inputs, outputs), found)
+          << candidate.name << ": other bits";
+    }
+    for (size_t o = 0; o < outputs.size(); ++o)
+      runs[o].push_back({candidate.name + " of " + ops[o]->name, std::move(found[o])});
+  }
+  // All three gradients of many features need more local memory than some devices have.
+  if (ops.size() == 3 && outputs[0].shape[-1] > 64 && runs[0].empty()) return;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    EXPECT_FALSE(runs[o].empty()) << request.key();
+    const std::vector<double> want = ops[o]->reference(arrays, attrs).data;
+    double largest = 0;
+    for (const double x : want) largest = std::max(largest, std::abs(x));
+    const double tolerance = largest * (dtype == DType::f16 ? 2e-3 : dtype == DType::f32 ? 4e-3 : 1.6e-2);
+    for (const Run& run : runs[o])
+      for (size_t i = 0; i < want.size(); ++i)
+        ASSERT_NEAR(run.values[i], want[i], tolerance)
+            << run.candidate << " element " << i << " " << request.key();
+  }
+}
+
+inline void check_flash(const FlashDevice& on, DType dtype, const FlashCase& c, const Ints& strides = {}) {
+  const double scale = c.scale != 0 ? c.scale : 1 / std::sqrt(static_cast<double>(c.d));
+  const Attrs attrs = {{"causal", c.causal}, {"scale", scale}};
+  const Shape q = flash_shape(c.leading, {c.queries, c.d}), k = flash_shape(c.leading, {c.keys, c.d}),
+              v = flash_shape(c.leading, {c.keys, c.e}), y = flash_shape(c.leading, {c.queries, c.e}),
+              rows = flash_shape(c.leading, {c.queries}),
+              scores = flash_shape(c.leading, {c.queries, c.keys});
+  const auto output = [](DType type, const Shape& shape) {
+    return OperandDesc{type, shape, {}, contiguous_strides(shape)};
+  };
+  const TestOperand vq = view(dtype, q, 1, strides), vk = view(dtype, k, 2, strides),
+                    vv = view(dtype, v, 3, strides), vg = view(dtype, y, 4, strides),
+                    lse = view(DType::f32, rows, 5), delta = view(DType::f32, rows, 6);
+  const auto run = [&](const std::vector<std::string>& names, std::vector<TestOperand> inputs,
+                       const std::vector<OperandDesc>& outputs) {
+    if (c.masked) inputs.push_back(view(dtype, scores, 9));
+    std::vector<const Op*> ops;
+    for (const std::string& name : names) ops.push_back(&find_op(name));
+    check_flash(on, ops, attrs, inputs, outputs, dtype, c.compute_units);
+  };
+  const std::vector<TestOperand> all{vq, vk, vv, vg, lse, delta};
+  if (dtype != DType::f32)
+    run({"attention_grad_q", "attention_grad_k", "attention_grad_v"}, all,
+        {output(dtype, q), output(dtype, k), output(dtype, v)});
+  if (c.compute_units > 0) return;
+  run({"scaled_dot_product_attention"}, {vq, vk, vv}, {output(dtype, y)});
+  run({"attention_lse"}, {vq, vk}, {output(DType::f32, rows)});
+  run({"attention_grad_q"}, all, {output(dtype, q)});
+  run({"attention_grad_k", "attention_grad_v"}, all, {output(dtype, k), output(dtype, v)});
+  if (c.together) return;
+  run({"attention_grad_k"}, all, {output(dtype, k)});
+  run({"attention_grad_v"}, all, {output(dtype, v)});
+}
+
+}  // namespace athanor::testing
