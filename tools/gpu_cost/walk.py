@@ -4,6 +4,7 @@ A value is an int (the same for all lanes), a list with one for each lane, or No
 arithmetic on floats. Machines (amd_lanes.py, sass_lanes.py) run the instructions. If a branch depends on a value that is not
 known, the walk goes towards the loop, and stays in it.
 """
+import collections
 import dataclasses
 
 MASK = 0xFFFFFFFF
@@ -71,6 +72,7 @@ def walk(program, machine, loop, most_steps=60000, most_iterations=3, every=Fals
     towards = reaches(program, header) if loop else set()
     at = guessed = entered = 0
     current, last = [], None
+    visits, most_visits = collections.Counter(), 8
     for _ in range(most_steps):
         if loop and at == header:
             if entered:
@@ -91,7 +93,10 @@ def walk(program, machine, loop, most_steps=60000, most_iterations=3, every=Fals
             if took is None:
                 guessed += 1
                 wanted = [a for a in after if a in (loop.body if loop and entered else towards)]
-                at = wanted[0] if wanted else after[0]
+                # A search before the loop, whose end is not known, must not go on for ever.
+                visits[at] += 1
+                again = len(wanted) == 2 and not entered and visits[at] > most_visits
+                at = wanted[1 if again else 0] if wanted else after[0]
                 # Backwards within the loop only if it leads to the loop's next iteration.
                 if len(wanted) == 2 and header in wanted and entered:
                     at = header
