@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
-from gpu_cost import amd, banks, costs, goals, kernels, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk  # noqa: E402
+from gpu_cost import amd, banks, costs, goals, guesses, kernels, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk  # noqa: E402
 from gpu_cost.instruction import Instruction, Program, is_integer_arithmetic  # noqa: E402
 
 
@@ -473,6 +473,53 @@ class Table(unittest.TestCase):
             self.assertIn("| 50% |", report.markdown([("gfx1100", "nested", "f16", self.made)]))
         self.assertIn("|  |", report.markdown([("gfx1100", "nested", "f16", self.made)]))
         self.assertEqual(report.measured()[("sm_90a", "fma 16x32 128x128x8", "f32")], (47.66, 66.9))
+
+
+class Guesses(unittest.TestCase):
+    def setUp(self):
+        self.chip = rates.chip("gfx1100")
+        text = (HERE / "nested.s").read_text()
+        self.made = predict.predict(self.chip, amd.read(text), text, (256, 1, 1), "f16")
+
+    def launch(self, groups, scratch=0, size=0, name="gemm_tiles", **parameters):
+        entry = {"launch": name, "groups": groups, "batch": 1, "m": 1000, "n": 300, "k": 1000, "bytes": size, "scratch_bytes": scratch,
+                 "problem": "one", "dtype": "f16", "kernel": "k", "local_bytes": 0, "file": "k.s", "candidate": 0, "parameters": parameters}
+        return guesses.Launch(entry, unittest.mock.Mock(prediction=lambda chip: self.made, title="k"))
+
+    def test_rounds_of_groups(self):
+        def seconds(groups):
+            return guesses.seconds_of(self.chip, self.made, groups, 1e6)
+        units = self.chip.units // 2  # a group is on both units of a WGP
+        full = self.made.occupancy.groups * units
+        self.assertAlmostEqual(seconds(2 * full), 2 * seconds(full))
+        # The last round takes as long with one group as with one on each WGP, and less than a full one.
+        self.assertGreater(seconds(full + units), seconds(full))
+        self.assertLess(seconds(full + units), 2 * seconds(full))
+        self.assertLessEqual(seconds(full + 1), seconds(full + units))
+
+    def test_arithmetic_of_a_group(self):
+        # Tiles reach past the result, and so does their last step along k.
+        tiles = {"tile_m": 128, "tile_n": 64, "tile_k": 32, "splits": 3}
+        self.assertEqual(self.launch(8, **tiles).flops_of_group(), 2 * 128 * 64 * 352)
+        self.assertEqual(self.launch(48, **tiles, streams=48).flops_of_group(), 2 * 1000 * 300 * 1000 / 48)
+        self.assertEqual(self.launch(10).flops_of_group(), 2 * 1000 * 300 * 1000 / 10)
+
+    def test_a_candidate_moves_its_operands_and_parts(self):
+        def seconds(*launches):
+            return guesses.candidate_seconds("gfx1100", launches)
+        alone = seconds(self.launch(96))
+        second = self.launch(1, name="sum_of_parts")
+        bandwidth = 960e9
+        self.assertAlmostEqual(seconds(self.launch(96, scratch=960), second), alone + guesses.LAUNCH + 2e-9)
+        self.assertAlmostEqual(seconds(self.launch(96, size=bandwidth)), 1 + guesses.LAUNCH)
+
+    def test_regret(self):
+        listing = [self.launch(1).entry | {"candidate": at} for at in (0, 0, 1, guesses.CANDIDATES)]
+        ((problem, dtype, candidates),) = guesses.problems_of(HERE, listing, lambda kernel: kernel)
+        self.assertEqual((problem, dtype, [len(one) for one in candidates]), ("one", "f16", [2, 1]))
+        self.assertEqual(guesses.Guess("one", "f16", [(3.0, "a"), (2.0, "b")], []).regret, 0.5)
+        with unittest.mock.patch.object(guesses, "candidate_seconds", side_effect=ValueError("spills")):
+            self.assertEqual(len(guesses.guess("gfx1100", problem, dtype, [[self.launch(1)]]).findings), 1)
 
 
 class Banks(unittest.TestCase):

@@ -1,13 +1,15 @@
 // Writes the launches of kernel candidates, for tools/check-gpu-kernels:
-// `write_candidates FOLDER hip|cuda|opencl all|products|convolutions [ARCHITECTURE]`. `all`: every candidate
-// that the templates offer a GPU for training's products, convolutions and attention, and the first of
-// each kind for each op's own cases. It fails if an op with a template computes none of its cases.
+// `write_candidates FOLDER hip|cuda|opencl KIND [ARCHITECTURE]`. KIND is
+// `all`: every candidate that the templates offer a GPU for training's products, convolutions and attention,
+// and the first of each kind for each op's own cases. It fails if an op with a template computes none of its
+// cases.
 // `products`: only the first candidate, and the first that copies boxes or not, of products of 4096 x 4096
 // and, if there are matrix units, of GPT-2 small's attention; and the first for all of its gradients.
-// `convolutions`: of ResNet-50's, in f16 if there are matrix units, else f32. With an architecture
-// ("gfx1100", "sm_86") there are candidates for its matrix units; `opencl` with 8 or 16 has those for Intel's
-// units of that many lanes. (A plan for a GPU that does not exist has only the first candidate of each op.)
-// launches.json says what each launch needs.
+// `convolutions`: of ResNet-50's, in f16 if there are matrix units, else f32.
+// `guesses`: every candidate of the problems of training_problems.h, with what its time depends on.
+// With an architecture ("gfx1100", "sm_86") there are candidates for its matrix units; `opencl` with 8 or 16
+// has those for Intel's units of that many lanes. (A plan for a GPU that does not exist has only the first
+// candidate of each op.) launches.json says what each launch needs.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -21,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/base/ceil_div.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/kernels/gpu/gpu_access.h"
@@ -30,6 +33,7 @@
 #include "athanor/ops/conv_problem.h"
 #include "tests/support/normalising_loop.h"
 #include "tests/support/reduced.h"
+#include "tests/support/training_problems.h"
 
 namespace athanor {
 namespace {
@@ -169,6 +173,45 @@ class Writer {
     add_computed(request);
   }
 
+  /// All candidates of a product of training. Rows of odd length are as far apart as plans have them.
+  void add_problem(const testing::TrainingProduct& p, DType dtype) {
+    const auto matrix = [&](int64_t rows, int64_t columns, bool turned) {
+      const int64_t run = turned ? rows : columns, lines = turned ? columns : rows,
+                    apart = run % 8 == 0 ? run : ceil_div(run, 64) * 64;
+      OperandDesc operand{dtype, {p.batch, rows, columns}, {}, {lines * apart, apart, 1}};
+      if (turned) std::swap(operand.strides[1], operand.strides[2]);
+      operand.padding = apart - run;
+      return operand;
+    };
+    const KernelRequest request{&find_op("batch_matmul"),
+                                {},
+                                {matrix(p.m, p.k, p.a_turned), matrix(p.k, p.n, p.b_turned)},
+                                {matrix(p.m, p.n, false)},
+                                {}};
+    problem_ = {{"problem", p.name}, {"batch", p.batch}, {"m", p.m}, {"n", p.n}, {"k", p.k}};
+    add(request, own_, to_string(dtype), {});
+  }
+
+  /// All candidates of a convolution of training and of its gradients.
+  void add_problem(const testing::TrainingConvolution& p, DType dtype) {
+    const Shape x{p.images, p.channels, p.pixels, p.pixels}, w{p.results, p.channels, p.taps, p.taps},
+        y{p.images, p.results, p.pixels, p.pixels};
+    Attrs attrs = conv_attrs({.padding = p.taps / 2});
+    const int64_t pixels = p.images * p.pixels * p.pixels, taps = p.taps * p.taps;
+    const auto name = [&](const char* direction, int64_t m, int64_t n, int64_t k) {
+      problem_ = {{"problem", p.name + std::string(direction)}, {"batch", 1}, {"m", m}, {"n", n}, {"k", k}};
+    };
+    name("", p.results, pixels, p.channels * taps);
+    add("conv2d", attrs, dtype, {x, w}, y, {}, "conv ");
+    name(" dw", p.results, p.channels * taps, pixels);
+    Attrs weights = attrs;
+    weights.set("weight_shape", w.to_ints());
+    add("conv2d_weight_grad", weights, dtype, {x, y}, w, {}, "conv ");
+    name(" dx", p.channels, pixels, p.results * taps);
+    attrs.set("input_shape", x.to_ints());
+    add("conv2d_input_grad", attrs, dtype, {y, w}, x, {}, "conv ");
+  }
+
   /// The first candidate of each kind for an op's own cases, in one dtype of each kind. Throws
   /// Error(internal) if there is none.
   void add_cases(const Op& op) {
@@ -226,6 +269,11 @@ class Writer {
   void add(const KernelRequest& request, const GpuTraits& traits, std::string_view type,
            const std::string& title) {
     auto candidates = gpu_candidates(request, traits);
+    if (!problem_.is_null()) {
+      int64_t elements = request.output().shape.size();
+      for (const OperandDesc& input : request.inputs) elements += input.shape.size();
+      problem_["bytes"] = elements * static_cast<int64_t>(size_of(request.output().dtype));
+    }
     if (first_only_) {
       // Of another kind than the first: with or without boxes, or all of attention's gradients in one kernel.
       const auto kind = [](const GpuCandidate& one) {
@@ -236,24 +284,34 @@ class Writer {
       if (several) candidates[1] = *other;
       candidates.resize(several ? 2 : 1);
     }
-    for (const GpuCandidate& candidate : candidates)
-      write(candidate, std::string(request.op->name), type, title);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (!problem_.is_null()) problem_["candidate"] = i;
+      write(candidates[i], std::string(request.op->name), type, title);
+    }
   }
 
   void write(const GpuCandidate& candidate, const std::string& op, std::string_view type,
              const std::string& title) {
     for (const GpuLaunch& launch : candidate.launches) {
       std::string source = render(launch, target_);
-      if (!seen_.insert(source).second) continue;
+      if (!seen_.insert(source).second && problem_.is_null()) continue;
       const std::string name =
-          fmt::format("{:03}_{}_{}.{}", seen_.size(), op, launch.name, name_of(target_).suffix);
+          fmt::format("{:03}_{}_{}.{}", list_.size() + 1, op, launch.name, name_of(target_).suffix);
       write_file_atomically((folder_ / name).string(), source);
-      list_.push_back({{"file", name},
-                       {"op", op},
-                       {"kernel", title + candidate.name},
-                       {"dtype", type},
-                       {"group_size", launch.group_size},
-                       {"local_bytes", launch.local_bytes}});
+      nlohmann::json entry = {{"file", name},
+                              {"op", op},
+                              {"kernel", title + candidate.name},
+                              {"dtype", type},
+                              {"group_size", launch.group_size},
+                              {"local_bytes", launch.local_bytes}};
+      if (!problem_.is_null()) {
+        entry.update(problem_);
+        entry["launch"] = launch.name;
+        entry["groups"] = launch.groups[0] * launch.groups[1] * launch.groups[2];
+        entry["scratch_bytes"] = candidate.scratch_bytes;
+        entry["parameters"] = candidate.parameters;
+      }
+      list_.push_back(std::move(entry));
     }
   }
 
@@ -263,6 +321,7 @@ class Writer {
   nlohmann::json list_ = nlohmann::json::array();
   GpuTraits traits_, own_;  // own_: with the architecture's local memory; other templates get less
   std::set<std::string> seen_;
+  nlohmann::json problem_;  // of training, and the candidate's number; null for others
 };
 
 /// `title`: a layer's name, with which its kernels' names start.
@@ -343,6 +402,19 @@ void write_convolutions(const char* folder, GpuTarget target, std::string_view a
   writer.finish();
 }
 
+/// Products in f16 and some in f32; convolutions as write_convolutions.
+void write_guesses(const char* folder, GpuTarget target, std::string_view architecture) {
+  Writer writer(folder, target, architecture, false);
+  for (const testing::TrainingProduct& product : testing::training_products) {
+    writer.add_problem(product, DType::f16);
+    if (product.in_f32) writer.add_problem(product, DType::f32);
+  }
+  const DType dtype = matrix_units(target, architecture).empty() ? DType::f32 : DType::f16;
+  for (const testing::TrainingConvolution& one : testing::training_convolutions)
+    writer.add_problem(one, dtype);
+  writer.finish();
+}
+
 void write(const char* folder, GpuTarget target, std::string_view architecture) {
   Writer writer(folder, target, architecture, false);
   for (const DType dtype : {DType::f16, DType::bf16})
@@ -383,7 +455,8 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
 int main(int argc, char** argv) {
   if (argc < 2) {
     std::fputs(
-        "usage: write_candidates FOLDER [hip|cuda|opencl [all|products|convolutions [ARCHITECTURE]]]\n",
+        "usage: write_candidates FOLDER [hip|cuda|opencl [all|products|convolutions|guesses "
+        "[ARCHITECTURE]]]\n",
         stderr);
     return 2;
   }
@@ -398,6 +471,8 @@ int main(int argc, char** argv) {
       athanor::write_products(argv[1], target, architecture);
     else if (kind == "convolutions")
       athanor::write_convolutions(argv[1], target, architecture);
+    else if (kind == "guesses")
+      athanor::write_guesses(argv[1], target, architecture);
     else
       athanor::write(argv[1], target, architecture);
   } catch (const athanor::Error& error) {

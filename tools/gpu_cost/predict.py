@@ -13,6 +13,16 @@ from .walk import static_trace, walk
 
 
 @dataclasses.dataclass
+class Traced:
+    """What a kernel's loop does, whatever else runs beside it."""
+    loop: object                     # None: the whole kernel
+    trace: object                    # of an iteration
+    fresh: float = 1.0               # see fresh_share()
+    shared: bool = True              # see groups_share()
+    notes: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
 class Prediction:
     program: object
     occupancy: Occupancy
@@ -33,6 +43,7 @@ class Prediction:
     waits: list = dataclasses.field(default_factory=list)  # (share of a wave's time, instruction), the longest first
     notes: list = dataclasses.field(default_factory=list)
     lost: str = ""                   # why the loop is taken as it is in the code; "": it was run
+    traced: Traced | None = None
 
 
 NAMES = {"vector": "vector issue", "local": "local memory", "matrix": "matrix unit", "fma": "FMA unit", "scalar": "scalar issue",
@@ -121,6 +132,23 @@ def peak_of(chip, dtype):
     return max(vector, *(rate for name, rate in chip.matrix.items() if name in names), 0)
 
 
+def traced_loop(chip, program, text, extents):
+    loop = pipeline_loop(program)
+    trace, notes = trace_of(chip, program, loop, text, extents)
+    if not loop:
+        notes.append("no loop with arithmetic: the whole kernel")
+    return Traced(loop, trace, fresh_share(chip, program, loop, text, extents, trace) if loop else 1.0,
+                  groups_share(chip, program, loop, text, extents), notes)
+
+
+def costs_of(chip, program, traced, groups):
+    """The steps of an iteration with their costs, (instruction, addresses, cost), while so many groups run on the chip."""
+    for at, addresses in traced.trace.steps:
+        instruction = program.instructions[at]
+        fresh = traced.fresh if instruction.kind == "global_read" else 1.0
+        yield instruction, addresses, cost_of(chip, program, instruction, addresses, groups if traced.shared else 1, fresh)
+
+
 def iterations_per_cycle(chip, steps, held, waves_of_group, busy):
     """Iterations of a SIMD in a cycle, on average. busy: cycles of each pipe with the waves of the fullest SIMD; others may
     hold a wave less, or none."""
@@ -139,19 +167,13 @@ def predict(chip, program, text="", extents=None, dtype=None):
         program.items = extents[0] * extents[1] * extents[2]
     extents = extents or (program.items or program.wave, 1, 1)
     held = occupancy(chip, program)
-    loop = pipeline_loop(program)
-    trace, notes = trace_of(chip, program, loop, text, extents)
-    made = Prediction(program, held, collections.Counter(), notes=notes)
-    made.lost = "" if trace.whole else "; ".join(notes)
-    fresh = fresh_share(chip, program, loop, text, extents, trace) if loop else 1.0
-    together = held.groups * chip.units / chip.share_units if groups_share(chip, program, loop, text, extents) else 1
-    if not loop:
-        notes.append("no loop with arithmetic: the whole kernel")
+    traced = traced_loop(chip, program, text, extents)
+    trace = traced.trace
+    made = Prediction(program, held, collections.Counter(), notes=traced.notes, traced=traced)
+    made.lost = "" if trace.whole else "; ".join(traced.notes)
     by_unit, by_dtype = collections.Counter(), collections.Counter()
     steps, unknown, local_cycles, local_extra = [], 0, 0.0, 0.0
-    for at, addresses in trace.steps:
-        instruction = program.instructions[at]
-        cost = cost_of(chip, program, instruction, addresses, together, fresh if instruction.kind == "global_read" else 1.0)
+    for instruction, addresses, cost in costs_of(chip, program, traced, held.groups * chip.units / chip.share_units):
         steps.append((instruction, cost))
         made.counts[instruction.kind] += 1
         made.integers += is_integer_arithmetic(instruction)

@@ -25,8 +25,9 @@ class Wave:
 def simulate(chip, steps, waves, waves_of_group):
     """The cycles in which each wave issues the instructions of one iteration, on average, and the share of its time that a
     wave waits at each of its steps. `steps` are (instruction, cost)."""
-    warm = 2
-    iterations = min(max(8, 6000 // (len(steps) * waves)), 200)
+    # Steps of a whole kernel, whose loop was not found, are many and need no repetition.
+    warm, least = (2, 8) if len(steps) < 6000 else (0, 1)
+    iterations = min(max(least, 6000 // (len(steps) * waves)), 200)
     flock = [Wave(number, number // max(waves_of_group, 1)) for number in range(waves)]
     free = collections.defaultdict(float)
     amd = chip.vendor == "amd"
