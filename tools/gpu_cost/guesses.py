@@ -11,7 +11,7 @@ from .kernels import Source
 from .predict import costs_of
 from .simulate import simulate
 
-CANDIDATES = 5  # of a problem, at most: tiles, and the first of another kind
+CANDIDATES = 4  # of a problem, at most
 LAUNCH = 2e-6   # seconds from one launch to the next: guess
 
 

@@ -1,5 +1,6 @@
 // Which tiles are worth timing for a problem on a device.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "athanor/base/ceil_div.h"
@@ -106,8 +107,11 @@ double share_of_peak(const TilePoint& point, int64_t groups, const GpuTraits& tr
   return std::min({held == 2 ? 0.88 : 1, held * multiplying / (multiplying + 450), multiplying / moving});
 }
 
+// What memory moves in the 2 microseconds or so that a second launch takes to begin (at 1 TB/s).
+constexpr double second_launch_bytes = 2e6;
+
 // Time on a full device, in units of its peak: rounds of groups, and the parts of a split K, which are
-// written and read once. Large tiles read less memory.
+// written and read once by a second launch. Large tiles read less memory.
 double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits) {
   const TileProblem p = problem.with_equal_groups();
   const auto work = static_cast<double>(point.m * point.n);
@@ -115,16 +119,21 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
   // A compute unit hides one group's waits behind another group's work; the last of an odd number runs alone.
   const int64_t rounds = ceil_div(groups, traits.compute_units);
-  double full_rounds = static_cast<double>(rounds) + (rounds % 2 == 1 ? 0.25 : 0);
+  double full_rounds = static_cast<double>(rounds) + (rounds % 2 == 1 ? 0.1 : 0);
   if (point.streams > 0)
     full_rounds = static_cast<double>(groups) / traits.compute_units +
-                  (point.streams / traits.compute_units % 2 == 1 ? 0.25 : 0);
+                  (point.streams / traits.compute_units % 2 == 1 ? 0.1 : 0);
+  // A unit multiplies on 128 lanes; a single group of fewer leaves some of them idle.
+  full_rounds = std::max(full_rounds, 128.0 / static_cast<double>(point.items()));
   // With two stages, a copy must arrive within one tile's multiplications.
   double waiting = point.async && point.stages == 2 ? 1.25 : 1;
   // Without asynchronous copies, all waves of a group that fills a multiprocessor wait at its barriers; of
   // two groups, one continues (sm_75: 83 % and 96 % of the peak, docs/predicted-speed.md).
   const bool may_copy = point.unit->form == MatrixUnit::Form::mma || point.unit->reads_local();
   if (may_copy && !point.async && work > 128.0 * 128) waiting *= 1.2;
+  // A lane with 4 x 4 sums reads twice as many bytes of local memory for a multiplication as one with 8 x 8.
+  // Where 128 lanes share 128 bytes in a cycle (sm_86, gfx1100), it multiplies half as fast; elsewhere not.
+  if (point.unit->of_lanes() && point.m * point.n < 64 * point.items()) waiting *= 1.5;
   // On an H100, the parts of a kernel before and after its loop took as long as 16 steps of 128 bytes, for a
   // group of 128 x 256 that has the multiprocessor to itself. Since then, half of the instructions after the
   // loop have been removed (docs/predicted-speed.md). If there are other groups, they continue meanwhile.
@@ -142,7 +151,13 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
     full_rounds = point.streams > 0 ? static_cast<double>(groups) / traits.compute_units /
                                           share_of_peak(point, point.streams / traits.compute_units, traits)
                                     : static_cast<double>(rounds) / share_of_peak(point, rounds, traits);
-  double products = rate * waiting * full_rounds * work * (1 + 32 / reuse) * part_k;
+  // By the rates of tools/gpu_cost, L2 delivers an element of A or B in the time of 10 to 60 multiplications,
+  // and of 64 and more on chips with units that read local memory. That hides behind multiplications until it
+  // takes as long.
+  const bool fast =
+      !point.unit->of_lanes() && std::ranges::any_of(traits.matrix_units, &MatrixUnit::reads_local);
+  const double reading = std::hypot(1, (fast ? 48 : 24) / reuse);
+  double products = rate * waiting * full_rounds * work * reading * part_k;
   if (point.splits == 1 && point.streams == 0) return products;
   // Matrix units multiply 2 to 16 times as fast as lanes (the chips of docs/predicted-speed.md).
   const double products_per_byte = traits.grain->flops_per_byte / 2 * (point.unit->of_lanes() ? 1 : 5);
@@ -154,6 +169,7 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
     // A group's second tile waits for its first reads, about two steps.
     products *= 1 + static_cast<double>(2 * point.k) / static_cast<double>(p.k);
   }
+  part_bytes += second_launch_bytes;
   return products + part_bytes * products_per_byte / traits.compute_units;
 }
 
