@@ -134,6 +134,10 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   // A lane with 4 x 4 sums reads twice as many bytes of local memory for a multiplication as one with 8 x 8.
   // Where 128 lanes share 128 bytes in a cycle (sm_86, gfx1100), it multiplies half as fast; elsewhere not.
   if (point.unit->of_lanes() && point.m * point.n < 64 * point.items()) waiting *= 1.5;
+  // With 8 x 8 sums and longer steps than 8, an FMA kernel needs more than 128 registers, and a unit holds
+  // half as many groups: gfx1030 29 % and gfx906 22 % more time, sm_86 6 %.
+  if (point.unit->form == MatrixUnit::Form::fma && point.k > 8 && point.m * point.n >= 64 * point.items())
+    waiting *= 1.15;
   // On an H100, the parts of a kernel before and after its loop took as long as 16 steps of 128 bytes, for a
   // group of 128 x 256 that has the multiprocessor to itself. Since then, half of the instructions after the
   // loop have been removed (docs/predicted-speed.md). If there are other groups, they continue meanwhile.
