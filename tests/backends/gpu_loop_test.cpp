@@ -10,6 +10,8 @@ namespace {
 
 /// Runs a candidate on a device with copies of the memory, and returns the copies.
 Memory run_on(gpu::GpuDevice& device, const GpuCandidate& generated, const Memory& start) {
+  for (const GpuLaunch& launch : generated.launches)
+    EXPECT_EQ(launch.source.find('#'), std::string::npos) << "it defines or asks something";
   const Candidate candidate = gpu::make_candidate(device, generated, {});
   std::vector<std::shared_ptr<Storage>> storage;
   std::vector<Binding> buffers;

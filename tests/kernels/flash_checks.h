@@ -1,4 +1,4 @@
-// Checks attention by matrix units: every such candidate of every op, against the op's reference.
+// Checks attention by matrix units: candidates of every op, against the op's reference.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -48,7 +48,7 @@ inline void check_flash(const FlashDevice& on, const std::vector<const Op*>& ops
   }
   GpuTraits traits = on.traits;
   if (compute_units > 0) traits.compute_units = compute_units;
-  auto candidates = gpu_candidates(request, traits);
+  auto candidates = candidates_for(request, traits);
   EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
   std::erase_if(candidates, [](const GpuCandidate& one) {
     const bool is_pair = one.launches.size() > 1 && !one.parameters.contains("parts");

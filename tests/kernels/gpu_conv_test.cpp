@@ -110,7 +110,7 @@ TEST(GpuConv, WinogradByTiles) {
       if (traits.lane_units.empty() || !traits.lanes_lead) traits = with_lane_tiles(traits);
       traits.grain = &fine_grain;
       traits.compute_units = 256;
-      const auto all = gpu_candidates(request, traits);
+      const auto all = candidates_for(request, traits);
       const auto found = std::ranges::find(all, name, &GpuCandidate::name);
       ASSERT_NE(found, all.end());
       EXPECT_TRUE(found->parameters.contains("tile_m"));
@@ -143,7 +143,7 @@ TEST(GpuConv, WinogradOfPartsOfABatch) {
       Grain grain = *traits.grain;
       grain.cached_floats = 2 * 36 * (5 * 8) * (8 + 9);  // two images
       traits.grain = &grain;
-      for (const GpuCandidate& one : gpu_candidates(request, traits)) {
+      for (const GpuCandidate& one : candidates_for(request, traits)) {
         if (one.name != "winograd 4x4" && one.name != "winograd 3x3 of 4x4") continue;
         std::set<std::string> texts;
         for (const GpuLaunch& launch : one.launches) texts.insert(launch.source);

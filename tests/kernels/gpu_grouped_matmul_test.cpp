@@ -1,4 +1,6 @@
 // The template of grouped_matmul and its gradient by the matrices.
+#include <functional>
+
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -37,7 +39,7 @@ TEST(GpuGroupedMatmul, OtherTypes) {
     check_groups(dtype, 50, 19, 37, {7, 7, 40, 48}, dtype == DType::bf16);
 }
 
-// Every slot of every tile size finds its group: many groups of every length from 0 to 66, in another order.
+// Every slot of a tile finds its group: many groups of every length from 0 to 66, in another order.
 TEST(GpuGroupedMatmul, EveryLengthOfAGroup) {
   ATHANOR_NEEDS_GPU();
   std::vector<double> ends;
@@ -47,77 +49,110 @@ TEST(GpuGroupedMatmul, EveryLengthOfAGroup) {
   for (int i = 0; i < (is_reduced() ? 1 : 4); ++i) check_groups(DType::f32, rows, 3, 2, ends);
 }
 
-// Every tile of the tile engine. The groups cut its edges and, of the first size, so do K and N. Rows of the
-// second are read 16 bytes at a time.
+bool by_tiles(const GpuCandidate& candidate) { return candidate.parameters.contains("tile_k"); }
+
+struct TiledGroups {
+  int64_t rows, inner, columns;
+  std::vector<double> ends;
+  bool x_turned = false, w_turned = false;
+  int64_t apart = 1;  // of ends
+};
+
+/// Checks the tile engine's candidates, and returns how many there were.
+size_t check_tiles(gpu::GpuDevice& device, DType dtype, bool gradient, const TiledGroups& g) {
+  const auto groups = static_cast<int64_t>(g.ends.size());
+  const auto matrix = [&](const Shape& shape, unsigned seed) {
+    return view(dtype, shape, seed, g.x_turned ? Ints{1, shape[0] + 3} : Ints{});
+  };
+  const TestOperand w = view(dtype, {groups, g.inner, g.columns}, 2,
+                             g.w_turned ? Ints{g.inner * g.columns, 1, g.inner} : Ints{});
+  const std::vector<TestOperand> inputs{matrix({g.rows, g.inner}, 1),
+                                        gradient ? matrix({g.rows, g.columns}, 3) : w,
+                                        make_value(DType::i64, {groups}, g.ends, {}, Ints{g.apart})};
+  const Op& op = find_op(gradient ? "grouped_matmul_weight_grad" : "grouped_matmul");
+  const Shape shape = gradient ? Shape{groups, g.inner, g.columns} : Shape{g.rows, g.columns};
+  const KernelRequest request = request_of(op, {}, inputs, dtype, shape);
+  std::vector<GpuCandidate> candidates = candidates_for(request, traits_of(device));
+  EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
+  std::erase_if(candidates, std::not_fn(by_tiles));
+  std::vector<athanor::testing::Run> runs;
+  for (const GpuCandidate& one : reduced(std::move(candidates)))
+    runs.push_back({one.name, run_on(device, one, inputs, request.output())});
+  expect_all_near(runs, reference_of(request, inputs), dtype == DType::f32 ? 1e-4 : 8 * tolerance_of(dtype),
+                  request.key());
+  return runs.size();
+}
+
+// The groups cut the tiles' edges and, of the first size, so do K and N. Rows of the second are read 16 bytes
+// at a time.
 TEST(GpuGroupedMatmul, ByTiles) {
   ATHANOR_NEEDS_GPU();
-  struct Sizes {
-    int64_t inner, columns;
-  };
-  int tried = 0;
-  const auto check = [&](gpu::GpuDevice& device, DType dtype, Sizes sizes, bool gradient, bool x_turned,
-                         bool w_turned) {
-    const auto [inner, columns] = sizes;
-    const auto matrix = [&](const Shape& shape, unsigned seed) {
-      return view(dtype, shape, seed, x_turned ? Ints{1, shape[0] + 3} : Ints{});
-    };
-    const TestOperand w =
-        view(dtype, {4, inner, columns}, 2, w_turned ? Ints{inner * columns, 1, inner} : Ints{});
-    const std::vector<TestOperand> inputs{matrix({230, inner}, 1), gradient ? matrix({230, columns}, 3) : w,
-                                          make_value(DType::i64, {4}, {3, 3, 195, 221})};
-    const Op& op = find_op(gradient ? "grouped_matmul_weight_grad" : "grouped_matmul");
-    const Shape shape = gradient ? Shape{4, inner, columns} : Shape{230, columns};
-    const KernelRequest request = request_of(op, {}, inputs, dtype, shape);
-    std::vector<GpuCandidate> candidates = gpu_candidates(request, traits_of(device));
-    EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
-    std::erase_if(candidates, [](const GpuCandidate& one) { return !one.parameters.contains("tile_k"); });
-    std::vector<athanor::testing::Run> runs;
-    for (const GpuCandidate& one : reduced(std::move(candidates))) {
-      expect_straight(one);
-      runs.push_back({one.name, run_on(device, one, inputs, request.output())});
-    }
-    tried += static_cast<int>(runs.size());
-    expect_all_near(runs, reference_of(request, inputs), dtype == DType::f32 ? 1e-4 : 8 * tolerance_of(dtype),
-                    request.key());
-  };
+  size_t tried = 0;
   for (const DeviceInfo& info : gpu_devices())
     for (const DType dtype : {DType::f16, DType::bf16, DType::f32})
-      for (const Sizes sizes : {Sizes{75, 140}, Sizes{96, 128}})
+      for (const Ints& sizes : {Ints{75, 140}, Ints{96, 128}})
         for (const bool gradient : {false, true})
           for (const auto& [x_turned, w_turned] : {std::pair{false, false}, {false, true}, {true, true}})
-            check(gpu::gpu_device(info.device), dtype, sizes, gradient, x_turned, w_turned);
+            tried += check_tiles(gpu::gpu_device(info.device), dtype, gradient,
+                                 {230, sizes[0], sizes[1], {3, 3, 195, 221}, x_turned, w_turned});
+  if (tried == 0) GTEST_SKIP() << "no device here multiplies by tiles";
+}
+
+// Many groups of every length, one, and only rows behind the last end.
+TEST(GpuGroupedMatmul, SlotsOfTiles) {
+  ATHANOR_NEEDS_GPU();
+  std::vector<double> many;
+  for (int i = 0; i < 37; ++i) many.push_back((many.empty() ? 0 : many.back()) + i * 29 % 67);
+  size_t tried = 0;
+  for (const DeviceInfo& info : gpu_devices())
+    for (const bool gradient : {false, true})
+      for (const std::vector<double>& ends : {many, {40}, {0, 0, 0}})
+        tried += check_tiles(gpu::gpu_device(info.device), DType::f32, gradient,
+                             {.rows = static_cast<int64_t>(ends.back()) + 5,
+                              .inner = 24,
+                              .columns = 40,
+                              .ends = ends,
+                              .apart = 3});
   if (tried == 0) GTEST_SKIP() << "no device here multiplies by tiles";
 }
 
 // Nothing beyond the result is written, and nothing beyond the inputs is read.
 TEST(GpuGroupedMatmul, BadEndsStayInMemory) {
   ATHANOR_NEEDS_GPU();
-  const TestOperand x = view(DType::f32, {40, 5}, 1), w = view(DType::f32, {4, 5, 6}, 2),
-                    dy = view(DType::f32, {40, 6}, 3);
+  const TestOperand x = view(DType::f32, {40, 24}, 1), w = view(DType::f32, {4, 24, 40}, 2),
+                    dy = view(DType::f32, {40, 40}, 3);
+  const auto expect_error = [&](gpu::GpuDevice& device, const GpuCandidate& candidate,
+                                const std::vector<TestOperand>& inputs, const OperandDesc& output) {
+    try {
+      run_on(device, candidate, inputs, output);
+      ADD_FAILURE() << candidate.name << ": no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::value) << error.what();
+    }
+  };
   for (const auto& ends : std::vector<std::vector<double>>{{30, 10, 35, 2},
                                                            {-50, -3, -2, -1},
                                                            {1e9, 3e9, 1e12, 9e15},
                                                            {40, 41, 39, 99},
-                                                           {-9e15, 9e15, 5, 40}}) {
-    const TestOperand end = make_value(DType::i64, {4}, ends);
+                                                           {-9e15, 9e15, 5, 40}})
     for (const bool gradient : {false, true}) {
-      const std::vector<TestOperand> inputs{x, gradient ? dy : w, end};
+      const std::vector<TestOperand> inputs{x, gradient ? dy : w, make_value(DType::i64, {4}, ends)};
       const Op& op = find_op(gradient ? "grouped_matmul_weight_grad" : "grouped_matmul");
-      const Shape shape = gradient ? Shape{4, 5, 6} : Shape{40, 6};
-      const KernelRequest request = request_of(op, {}, inputs, DType::f32, shape);
+      const KernelRequest request =
+          request_of(op, {}, inputs, DType::f32, gradient ? Shape{4, 24, 40} : Shape{40, 40});
       for (const DeviceInfo& info : gpu_devices()) {
         gpu::GpuDevice& device = gpu::gpu_device(info.device);
-        GpuTraits fine = device.facts().traits;
+        GpuTraits fine = traits_of(device);
         fine.grain = &fine_grain;
-        for (const GpuTraits& traits : {device.facts().traits, fine}) try {
-            run_on(device, gpu_candidates(request, traits).front(), inputs, request.output());
-            ADD_FAILURE() << "no error for " << ends[0] << ", " << ends[1] << " ...";
-          } catch (const Error& error) {
-            EXPECT_EQ(error.code(), ErrorCode::value) << error.what();
+        // The first of tiles, and the first that is not.
+        for (const GpuTraits& traits : {device.facts().traits, fine})
+          for (const bool tiled : {false, true}) {
+            const auto all = candidates_for(request, traits);
+            const auto one = std::ranges::find(all, tiled, by_tiles);
+            if (one != all.end()) expect_error(device, *one, inputs, request.output());
           }
       }
     }
-  }
 }
 
 }  // namespace

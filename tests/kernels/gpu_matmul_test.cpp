@@ -123,7 +123,7 @@ TEST(GpuMatmul, DotsOfHalfFloats) {
         gpu::GpuDevice& device = gpu::gpu_device(info.device);
         const GpuTraits& traits = device.facts().traits;
         std::vector<athanor::testing::Run> runs;
-        for (const GpuCandidate& candidate : gpu_candidates(request, traits)) {
+        for (const GpuCandidate& candidate : candidates_for(request, traits)) {
           if (!candidate.name.starts_with("dot")) continue;
           const bool by_registers = candidate.parameters.at("width") == 8;
           EXPECT_EQ(by_registers, fits && traits.registers) << candidate.name << ": " << request.key();
@@ -161,7 +161,7 @@ TEST(GpuMatmul, FewRows) {
       for (const DeviceInfo& info : gpu_devices()) {
         gpu::GpuDevice& device = gpu::gpu_device(info.device);
         const GpuTraits& traits = device.facts().traits;
-        const auto candidates = gpu_candidates(request, traits);
+        const auto candidates = candidates_for(request, traits);
         const auto found = std::ranges::find_if(
             candidates, [](const GpuCandidate& one) { return one.name.starts_with("rows"); });
         EXPECT_EQ(found != candidates.end(), c.fits && traits.registers) << request.key();

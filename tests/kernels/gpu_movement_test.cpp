@@ -19,7 +19,7 @@ void check(const std::string& op, const Attrs& attrs, std::vector<TestOperand> i
     small.compute_units = 4;  // so that vectors leave it enough items
     std::vector<Run> runs;
     for (const GpuTraits& traits : {device.facts().traits, small})
-      for (const GpuCandidate& one : gpu_candidates(request, traits))
+      for (const GpuCandidate& one : candidates_for(request, traits))
         runs.push_back({one.name, run_on(device, one, inputs, request.output())});
     expect_all_near(runs, want, 0, request.key());
   }
@@ -63,7 +63,7 @@ TEST(GpuMovement, OnlyPartsThatBeginWithAVectorAreMovedByVectors) {
     x.alignment = alignment;
     const OperandDesc y{DType::bf16, {2048, 1024}, {}, {1024, 1}};
     const KernelRequest request{&find_op("concat"), {{"axis", int64_t{0}}}, {x, x}, {y}, {}};
-    return gpu_candidates(request, {.registers = true}).front().launches;
+    return candidates_for(request, {.registers = true}).front().launches;
   };
   const std::vector<GpuLaunch> whole = launches(OperandDesc::whole_vectors), part = launches(2);
   const char* reads_vectors = ", in0, m0";  // READ_ALIGNED(4, in0, m0 + ...)

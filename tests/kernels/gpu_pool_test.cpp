@@ -80,7 +80,7 @@ TEST(GpuPool, VectorsOfChannels) {
     const GpuTraits& traits = traits_of(info.device);
     const OperandDesc dy{DType::bf16, tied.y(), {}, channels_last_strides(tied.y())};
     const auto first =
-        gpu_candidates({&find_op("max_pool2d_grad"), tied.attrs(true), {x, dy}, {x}, {}}, traits).front();
+        candidates_for({&find_op("max_pool2d_grad"), tied.attrs(true), {x, dy}, {x}, {}}, traits).front();
     EXPECT_EQ(first.name.starts_with("pool_grad_channels"), traits.registers) << first.name;
   }
 }
@@ -102,7 +102,7 @@ TEST(GpuPool, ElementsShareWindows) {
     };
     const KernelRequest request{
         &find_op("max_pool2d_grad"), c.attrs(true), {desc(c.x), desc(c.y())}, {desc(c.x)}, {}};
-    return gpu_candidates(request, traits).front();
+    return candidates_for(request, traits).front();
   };
   const GpuCandidate resnet = first_of({{8, 64, 112, 112}, {3, 3}, {2, 2}, {1, 1}}, {.registers = true});
   EXPECT_EQ(resnet.name, "pool_grad_blocks 2x4 by 256");
@@ -122,7 +122,7 @@ TEST(GpuPool, ANaNStays) {
       &find_op("max_pool2d"), c.attrs(true), {x.desc}, {random_value(DType::f32, c.y(), 1).desc}, {}};
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    for (const GpuCandidate& candidate : gpu_candidates(request, device.facts().traits)) {
+    for (const GpuCandidate& candidate : candidates_for(request, device.facts().traits)) {
       const auto result = run_on(device, candidate, inputs, request.output());
       EXPECT_TRUE(std::isnan(result[0])) << candidate.name;
       EXPECT_FALSE(std::isnan(result[1])) << candidate.name;

@@ -69,7 +69,7 @@ void check(size_t which, const OperandDesc& operand, const TestOperand& other, c
     GpuTraits traits = traits_of(device);
     traits.compute_units = groups;
     EXPECT_TRUE(gpu_takes_prologue(request, traits)) << request.key();
-    auto candidates = gpu_candidates(request, traits);
+    auto candidates = candidates_for(request, traits);
     ASSERT_FALSE(candidates.empty());
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
     EXPECT_TRUE(candidates.front().name.starts_with("a loop and ")) << candidates.front().name;

@@ -110,7 +110,7 @@ TEST_P(GpuStream, Convolutions) {
     traits.grain = &grain;
     std::vector<athanor::testing::Run> runs;
     for (traits.compute_units = 2; traits.compute_units < 24 && runs.empty(); ++traits.compute_units)
-      for (const GpuCandidate& candidate : gpu_candidates(request, traits))
+      for (const GpuCandidate& candidate : candidates_for(request, traits))
         if (runs.empty() && candidate.parameters.contains("streams"))
           runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
     EXPECT_FALSE(runs.empty()) << request.key();

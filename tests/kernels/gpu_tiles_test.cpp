@@ -54,11 +54,10 @@ void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogu
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     GpuTraits traits = traits_of(device);
     traits.compute_units = groups;
-    auto candidates = gpu_candidates(request, traits);
+    auto candidates = candidates_for(request, traits);
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
     std::erase_if(candidates, [](const GpuCandidate& one) { return !is_tiled(one); });
     std::vector<Run> runs;
-    std::ranges::for_each(candidates, expect_straight);
     for (const GpuCandidate& candidate : reduced(std::move(candidates)))
       runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
     EXPECT_FALSE(runs.empty()) << request.key();
@@ -91,7 +90,7 @@ int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false,
       if (!unit.reads_local() || unit.input != dtype) continue;
       traits.matrix_units = {&unit, 1};
       request.compute = unit.tf32 ? ComputeType::tf32 : ComputeType::by_dtypes;
-      auto candidates = gpu_candidates(request, traits);
+      auto candidates = candidates_for(request, traits);
       std::erase_if(candidates, [](const GpuCandidate& one) { return !is_tiled(one); });
       if (boxes_only)
         std::erase_if(candidates, [](const GpuCandidate& one) { return !one.parameters.contains("boxes"); });
@@ -286,7 +285,7 @@ TEST(GpuTf32Tiles, UnitsRoundFactorsAlike) {
       for (const MatrixUnit& unit : traits_of(device).matrix_units) {
         if (!unit.tf32) continue;
         traits.matrix_units = {&unit, 1};
-        const GpuCandidate candidate = gpu_candidates(request, traits).front();
+        const GpuCandidate candidate = candidates_for(request, traits).front();
         runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
       }
       if (runs.empty()) continue;
@@ -312,7 +311,7 @@ GpuCandidate tf32_on_sm_90a(const Ints& a_strides, const Ints& b_strides) {
   GpuTraits traits;
   add_architecture(traits, GpuTarget::cuda, "sm_90a");
   set_driver_facts(traits, GpuTarget::cuda, "sm_90a");
-  return gpu_candidates(request, traits).front();
+  return candidates_for(request, traits).front();
 }
 
 // Matrices that are contiguous along k are copied as they are; others are transposed on the way.
@@ -353,7 +352,7 @@ TEST(TileStores, OfRdnaAreOfSixteenBytes) {
       request.epilogue = program_of(Epilogue{.bias = true}, request);
       GpuTraits traits;
       add_architecture(traits, GpuTarget::hip, architecture);
-      const GpuCandidate candidate = gpu_candidates(request, traits).front();
+      const GpuCandidate candidate = candidates_for(request, traits).front();
       EXPECT_TRUE(candidate.name.starts_with("wmma")) << candidate.name;
       const std::string& source = candidate.launches.front().source;
       const auto has = [&](const char* text) { return source.find(text) != std::string::npos; };
@@ -382,7 +381,7 @@ TEST(TileStores, AreOfSixteenBytes) {
       }
       GpuTraits traits;
       add_architecture(traits, GpuTarget::cuda, architecture);
-      const std::string source = gpu_candidates(request, traits).front().launches.front().source;
+      const std::string source = candidates_for(request, traits).front().launches.front().source;
       const auto has = [&](const char* text) { return source.find(text) != std::string::npos; };
       EXPECT_TRUE(has("WRITE_EXCHANGED(4, c")) << architecture;
       EXPECT_FALSE(has("WRITE_GLOBAL(1, c") || has("STORE(bf16, c")) << architecture;
@@ -409,7 +408,7 @@ std::string sum_with(int vectors) {
   GpuTraits traits;
   add_architecture(traits, GpuTarget::hip, "gfx1201");
   set_driver_facts(traits, GpuTarget::hip, "gfx1201");
-  const GpuCandidate candidate = gpu_candidates(request, traits).front();
+  const GpuCandidate candidate = candidates_for(request, traits).front();
   EXPECT_TRUE(candidate.name.starts_with("wmma")) << candidate.name;
   return candidate.launches.front().source;
 }
@@ -450,7 +449,7 @@ class GpuWideTiles : public ::testing::TestWithParam<DType> {
       };
       const bool by_unit = some_take_it(traits.matrix_units);
       const bool multiplies = by_unit || some_take_it(traits.lane_units);
-      const auto candidates = gpu_candidates(request, traits);
+      const auto candidates = candidates_for(request, traits);
       // Small groups of lanes leave out products with only one step along K, which would spill registers.
       const bool short_k = inputs[0].desc.shape[2] <= 64 && !by_unit;
       const bool tiled = std::ranges::any_of(candidates, is_tiled);

@@ -14,7 +14,7 @@ TEST(GpuTimed, CountsTheLaunchesOfItsOwnThread) {
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     const Candidate candidate =
-        gpu::make_candidate(device, gpu_candidates(request, device.facts().traits).front(), {});
+        gpu::make_candidate(device, candidates_for(request, device.facts().traits).front(), {});
     std::vector<std::shared_ptr<Storage>> storage;
     std::vector<Binding> buffers;
     for (const size_t bytes : {inputs[0].memory.size(), inputs[1].memory.size(), size_t{16 * 16 * 4},

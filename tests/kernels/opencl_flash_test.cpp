@@ -45,6 +45,7 @@ TEST(OpenClFlashPoints, LanesAreTimedBesideUnits) {
   traits.compute_units = 32;
   traits.registers = true;
   traits.lanes_lead = false;
+  traits.grain = &fine_grain;
   traits.matrix_units = units;
   const auto desc = [](DType dtype, const Shape& shape) {
     return OperandDesc{dtype, shape, {}, contiguous_strides(shape)};
@@ -52,23 +53,26 @@ TEST(OpenClFlashPoints, LanesAreTimedBesideUnits) {
   const OperandDesc x = desc(DType::f16, {8, 12, 1024, 64}), rows = desc(DType::f32, {8, 12, 1024});
   const Attrs attrs = {{"causal", true}, {"scale", 0.125}};
   const auto all =
-      gpu_candidates({&find_op("scaled_dot_product_attention"), attrs, {x, x, x}, {x}, {}}, traits);
+      candidates_for({&find_op("scaled_dot_product_attention"), attrs, {x, x, x}, {x}, {}}, traits);
   const GpuLaunch& first = all.front().launches.front();
   EXPECT_TRUE(is_flash(all.front()));
   EXPECT_EQ(first.compile_options, "-cl-intel-256-GRF-per-thread");
   EXPECT_EQ(first.source.find("UNROLL for (int j"), std::string::npos) << "Intel's compiler keeps such loops";
   EXPECT_FALSE(std::ranges::all_of(all, is_flash));
 
-  KernelRequest gradients{&find_op("attention_grad_q"), attrs, {x, x, x, x, rows, rows}, {x, x, x}, {}};
-  gradients.with = {&find_op("attention_grad_k"), &find_op("attention_grad_v")};
-  const auto found = gpu_candidates(gradients, traits);
-  EXPECT_LE(found.size(), 8U) << "each is compiled and timed";
-  EXPECT_TRUE(is_flash(found.front()) && found.front().parameters.contains("second_own_rows"));
-  for (const bool in_parts : {false, true})
-    for (const bool by_units : {false, true})
-      EXPECT_TRUE(std::ranges::any_of(found, [&](const GpuCandidate& one) {
-        return one.parameters.contains("parts") == in_parts && is_flash(one) == by_units;
-      }));
+  for (const int64_t d : {16, 32, 64}) {
+    const OperandDesc y = desc(DType::f16, {8, 12, 1024, d});
+    KernelRequest gradients{&find_op("attention_grad_q"), attrs, {y, y, y, y, rows, rows}, {y, y, y}, {}};
+    gradients.with = {&find_op("attention_grad_k"), &find_op("attention_grad_v")};
+    const auto found = candidates_for(gradients, traits);
+    EXPECT_LE(found.size(), 8U) << "each is compiled and timed";
+    EXPECT_TRUE(is_flash(found.front()) && found.front().parameters.contains("second_own_rows"));
+    for (const bool in_parts : {false, true})
+      for (const bool by_units : {false, true})
+        EXPECT_TRUE(std::ranges::any_of(found, [&](const GpuCandidate& one) {
+          return one.parameters.contains("parts") == in_parts && is_flash(one) == by_units;
+        }));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, OpenClFlash,

@@ -70,7 +70,7 @@ TEST(LaneTiles, FollowTheFirstGuessUnlessTheyLead) {
   const KernelRequest request{&find_op("batch_matmul"), {}, {desc(x), desc(y)}, {desc(z)}, {}};
   GpuTraits traits = with_lane_tiles({});
   const auto first_tile = [&] {
-    const auto all = gpu_candidates(request, traits);
+    const auto all = candidates_for(request, traits);
     const auto is_tile = [](const GpuCandidate& one) { return one.parameters.contains("tile_m"); };
     return std::ranges::find_if(all, is_tile) - all.begin();
   };

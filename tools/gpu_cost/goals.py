@@ -11,7 +11,7 @@ def missed(chip, title, dtype, made):
     findings = []
     if made.program.spills:
         findings.append(f"spills {made.program.spills} registers")
-    if "attention" in title or title.startswith(("normalised", "8 groups")):
+    if "attention" in title or title.startswith(("normalised", "8 groups dw")):
         return findings
     # Instructions that read local memory themselves (wgmma) use descriptors, whose addresses are not followed.
     # Bytes that are turned on their way to local memory have some: they are stored four rows at a time.

@@ -150,7 +150,7 @@ class Defines {
   Defines& set(std::string_view name, std::string_view value);
   /// The language's name of the dtype: DTYPE is f32 with set_dtype("DTYPE", DType::f32).
   Defines& set_dtype(std::string_view name, DType dtype);
-  /// The source behind the lines of the names that it uses.
+  /// The source behind the lines of the names that it uses. (Values use no names.)
   std::string before(const std::string& source) const;
 
  private:

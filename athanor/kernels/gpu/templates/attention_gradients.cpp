@@ -150,15 +150,20 @@ struct InOneKernel {
       if (parts.parts > 0)
         (leads(point, parts) && !units ? lead : follow).push_back(one_kernel(request, problem, point, parts));
     }
+    // With four pairs of kernels, they are eight candidates at most.
+    constexpr size_t most_beside_units = 4;
+    if (units && follow.size() > most_beside_units) follow.resize(most_beside_units);
   }
 };
 
 /// The kernels for pairs: two if there are matrix units, because all pairs are timed.
 std::vector<GpuCandidate> kernels_of(const KernelRequest& request, Kind kind, const GpuTraits& traits) {
   std::vector<GpuCandidate> by_units = flash_candidates(attention_problem(request, kind), traits);
-  std::vector<GpuCandidate> all = attention_candidates(request, kind, traits);
-  if (by_units.empty()) return all;
-  if (lanes_beside_units(traits)) by_units = {by_units.front(), all[by_units.size()]};
+  if (by_units.empty()) return attention_candidates(request, kind, traits);
+  if (lanes_beside_units(traits)) {
+    const std::vector<GpuCandidate> all = attention_candidates(request, kind, traits);
+    if (all.size() > by_units.size()) return {by_units.front(), all[by_units.size()]};
+  }
   by_units.resize(std::min<size_t>(2, by_units.size()));
   return by_units;
 }

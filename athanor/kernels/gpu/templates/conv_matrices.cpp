@@ -258,9 +258,7 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
   const Ints results{data.strides[0], data.strides[1], data.out_step.height * data.strides[2],
                      data.out_step.width * data.strides[3]};
   p.matrices = {
-      .a_element = [=, type = language_name(p.dtype)](
-                       const std::string& m,
-                       const std::string& k) { return fmt::format("LOAD({}, a, {})", type, place(m, k)); },
+      .a_element = elements_at(p.dtype, "a", place),
       .b_element = [](const std::string& k,
                       const std::string& n) { return fmt::format("image_element(b, {}, {})", n, k); },
       .c_place =
@@ -316,9 +314,7 @@ GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv
                       wide};
   const auto place = gradient_place(gradient, conv.y, wide);
   p.matrices = {
-      .a_element = [=, type = language_name(p.dtype)](
-                       const std::string& m,
-                       const std::string& k) { return fmt::format("LOAD({}, a, {})", type, place(m, k)); },
+      .a_element = elements_at(p.dtype, "a", place),
       .b_element = [](const std::string& k,
                       const std::string& n) { return fmt::format("image_element(b, {}, {})", k, n); },
       .c_place = [wide, n = p.n](const std::string& row,

@@ -5,7 +5,6 @@
 #include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/conv_shifted.h"
 #include "athanor/kernels/gpu/templates/gemm_text.h"
-#include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
 namespace {

@@ -52,22 +52,19 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
                                 times(remainder(tap, width), apart.width))),
                    c);
   };
-  const std::string type(language_name(p.dtype));
-  p.matrices = {
-      .a_element = [=](const std::string& m,
-                       const std::string& k) { return fmt::format("LOAD({}, a, {})", type, place(m, k)); },
-      .b_element =
-          [=](const std::string& k, const std::string& n) {
-            return fmt::format("LOAD({}, b, {})", type, plus(pixel(k), n));
-          },
-      .c_place =
-          [=, stride = p.c](const std::string& row, const std::string& column) {
-            return plus(strided(row, stride.row, wide), strided(column, stride.column, wide));
-          },
-      .a_place = place,
-      .b_row = pixel,
-      .b_begin = tap_begin,
-      .a_along_k = true};
+  const auto pixel_and_channel = [=](const std::string& k, const std::string& n) {
+    return plus(pixel(k), n);
+  };
+  p.matrices = {.a_element = elements_at(p.dtype, "a", place),
+                .b_element = elements_at(p.dtype, "b", pixel_and_channel),
+                .c_place =
+                    [=, stride = p.c](const std::string& row, const std::string& column) {
+                      return plus(strided(row, stride.row, wide), strided(column, stride.column, wide));
+                    },
+                .a_place = place,
+                .b_row = pixel,
+                .b_begin = tap_begin,
+                .a_along_k = true};
 
   const GpuLaunch copying = padded_copy(image, {rows, columns}, {-conv.padding.height, -conv.padding.width},
                                         {0}, {p.scratch_buffer}, traits);

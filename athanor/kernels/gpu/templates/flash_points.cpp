@@ -19,7 +19,7 @@ constexpr FlashShape flash_mma_shapes[] = {{4, 2, 64}, {4, 1, 64}, {4, 2, 32},
 constexpr FlashShape flash_wmma_shapes[] = {{4, 2, 64}, {4, 2, 32}, {4, 1, 64},
                                             {4, 1, 32}, {2, 1, 32}, {4, 1, 16}};
 constexpr FlashShape flash_mfma_shapes[] = {{4, 1, 64}, {4, 1, 32}, {2, 1, 64}, {2, 1, 32}};
-// With two tiles Intel's compiler spills: it sums in other registers than before.
+// With two tiles Intel's compiler spills, because each multiplication writes its sums to new registers.
 constexpr FlashShape flash_dpas_shapes[] = {{16, 1, 32}, {8, 1, 64}, {8, 1, 32},
                                             {8, 1, 16},  {4, 1, 32}, {4, 1, 16}};
 
@@ -42,8 +42,8 @@ std::span<const FlashShape> flash_shapes(const AttentionProblem& p, const Matrix
   return flash_wmma_shapes;
 }
 
-/// FlashKernel::registers() up to which compilers were seen to spill few or none; and with own rows among
-/// them. CDNA has twice as many as others.
+/// FlashKernel::registers() up to which kernels are offered; and with own rows among them. Compilers were
+/// seen to spill none, but Intel's, which spills about 100 with 128 features. CDNA has twice as many.
 int64_t register_limit(const MatrixUnit& unit) {
   using enum MatrixUnit::Form;
   return unit.form == mfma ? 400 : unit.form == dpas ? 280 : 224;

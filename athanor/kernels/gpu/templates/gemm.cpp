@@ -68,6 +68,17 @@ std::string finished(const GemmProblem& p, const GemmMatrices& matrices, const s
   return p.epilogue.call(x, plus(place_of_result(p, matrices, row, column), first), row, column);
 }
 
+void declare_pointer(Code& code, const char* name, const Parameter& of, const std::string& begin) {
+  code.line(fmt::format("GLOBAL {} *const {} = {};", of.type, name, plus(of.name, begin)));
+}
+
+GemmMatrices::At elements_at(DType dtype, const char* pointer, GemmMatrices::At place) {
+  return [type = language_name(dtype), pointer, place = std::move(place)](const std::string& i,
+                                                                          const std::string& j) {
+    return fmt::format("LOAD({}, {}, {})", type, pointer, place(i, j));
+  };
+}
+
 GpuLaunch::Argument GemmScratch::take(int64_t floats) {
   const GpuLaunch::Argument result{buffer, static_cast<int64_t>(bytes)};
   bytes += static_cast<size_t>(floats) * sizeof(float);
@@ -115,15 +126,10 @@ GemmMatrices matrices_of(const GemmProblem& p) {
       return plus(strided(i, row, wide), strided(j, column, wide));
     };
   };
-  const std::string factor(language_name(p.factors.value_or(p.dtype)));
-  const auto element = [&factor](const char* pointer, GemmMatrices::At place) -> GemmMatrices::At {
-    return [=](const std::string& i, const std::string& j) {
-      return fmt::format("LOAD({}, {}, {})", factor, pointer, place(i, j));
-    };
-  };
+  const DType factor = p.factors.value_or(p.dtype);
   GemmMatrices result{
-      .a_element = element("a", at(p.a)),
-      .b_element = element("b", at(p.b)),
+      .a_element = elements_at(factor, "a", at(p.a)),
+      .b_element = elements_at(factor, "b", at(p.b)),
       .c_place = at(p.c),
       .a_place = at(p.a),
       .b_row = [wide, stride = p.b.row](const std::string& k) { return strided(k, stride, wide); },

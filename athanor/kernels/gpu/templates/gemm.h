@@ -32,6 +32,9 @@ struct GemmMatrices {
   std::function<void(Code&, int64_t tile)> begin_b = {}, stage_b = {};
 };
 
+/// The elements of type `dtype` at these places behind a pointer.
+GemmMatrices::At elements_at(DType dtype, const char* pointer, GemmMatrices::At place);
+
 /// C = A B for `batch` matrices: A [m, k], B [k, n], C [m, n], each with any strides; then the epilogue.
 struct GemmProblem {
   struct Operand {

@@ -4,7 +4,6 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/loop_code.h"
 #include "athanor/kernels/gpu/templates/gemm_text.h"
-#include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
 

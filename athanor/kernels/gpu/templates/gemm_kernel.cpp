@@ -4,7 +4,6 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/loop_code.h"
 #include "athanor/kernels/gpu/templates/gemm_text.h"
-#include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
 namespace {
@@ -31,8 +30,8 @@ class GemmKernel {
     find_tile();
     declare();
     code_.open(fmt::format("for (int k0 = {}; k0 < {}; k0 += {})", k_begin_, k_end_, k_step_));
-    // What fills local memory names it, too.
-    if (k_count_ == "k_count" || b_staged())
+    // stage_b() names it.
+    if (k_count_ == "k_count" || (b_staged() && stages_b_at_once()))
       code_.line(fmt::format("const int k_count = {};", k_count_ == "k_count"
                                                             ? fmt::format("MIN({}, {} - k0)", k_step_, k_end_)
                                                             : k_count_));
@@ -87,26 +86,23 @@ class GemmKernel {
       code_.line(fmt::format("const int n0 = {};", times("tile_n", point_.tile_n())));
     }
     const std::string batch = batch_of(p_);
-    const auto pointer = [&](const char* name, const Parameter& matrices, const std::string& begin) {
-      code_.line(fmt::format("GLOBAL {} *const {} = {};", matrices.type, name, plus(matrices.name, begin)));
-    };
     if (point_.a == GemmSource::packed)
-      pointer(
-          "a", parameters_[0],
+      declare_pointer(
+          code_, "a", parameters_[0],
           p_.a.batch == 0 ? "0" : times64(batch, ceil_div(p_.m, point_.block_m()) * point_.block_m() * p_.k));
     else
-      pointer("a", parameters_[0], times64(batch, p_.a.batch));
+      declare_pointer(code_, "a", parameters_[0], times64(batch, p_.a.batch));
     if (point_.b == GemmSource::packed)
-      pointer("b", parameters_[1],
-              times64(operand(plus(p_.b.batch == 0 ? "0" : times64(batch, tiles_n), "tile_n")),
-                      p_.k * point_.tile_n()));
+      declare_pointer(code_, "b", parameters_[1],
+                      times64(operand(plus(p_.b.batch == 0 ? "0" : times64(batch, tiles_n), "tile_n")),
+                              p_.k * point_.tile_n()));
     else
-      pointer("b", parameters_[1], matrices_.b_begin(batch));
+      declare_pointer(code_, "b", parameters_[1], matrices_.b_begin(batch));
     if (as_parts())
-      pointer("c", parameters_.back(),
-              times64(operand(plus(times64("group", p_.batch), batch)), p_.m * p_.n));
+      declare_pointer(code_, "c", parameters_.back(),
+                      times64(operand(plus(times64("group", p_.batch), batch)), p_.m * p_.n));
     else
-      pointer("c", parameters_.back(), times64(batch, p_.c.batch));
+      declare_pointer(code_, "c", parameters_.back(), times64(batch, p_.c.batch));
   }
 
   // Loops over an item's rows and vectors.
@@ -147,7 +143,7 @@ class GemmKernel {
     if ((a_staged() || b_staged()) && items() > 1) code_.line("BARRIER();");
   }
 
-  /// An element of a tile at step k, or 0 past the end. `inside`: also where this does not hold.
+  /// An element of a tile at step k; 0 past the end, and where `inside` does not hold.
   std::string of_tile(std::string inside, const std::string& element) const {
     if (k_count_ == "k_count") inside = "k < k_count" + (inside.empty() ? "" : " && " + inside);
     return inside.empty() ? element : fmt::format("{} ? {} : 0", inside, element);

@@ -4,7 +4,6 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/loop_code.h"
 #include "athanor/kernels/gpu/templates/gemm_text.h"
-#include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
 namespace {
@@ -31,11 +30,8 @@ std::string plain_kernel(const GemmProblem& p, int64_t rows, int64_t columns, in
                         plus(times(remainder(divided("group", tiles_n), tiles_m), rows * group_y),
                              group_y == 1 ? "0" : "LOCAL_ID(1)")));
   declare_batch(code, p, true, divided("group", tiles_n * tiles_m));
-  const auto pointer = [&](const char* name, const Parameter& of, const std::string& begin) {
-    code.line(fmt::format("GLOBAL {} *const {} = {};", of.type, name, plus(of.name, begin)));
-  };
-  pointer("a", parameters[0], times64(batch, p.a.batch));
-  pointer("b", parameters[1], matrices.b_begin(batch));
+  declare_pointer(code, "a", parameters[0], times64(batch, p.a.batch));
+  declare_pointer(code, "b", parameters[1], matrices.b_begin(batch));
   code.line("// Rows and columns past the end read the last ones.");
   code.line(fmt::format("{} sums[{}], b_row[{}];", number, rows * columns, columns));
   code.line(fmt::format("for (int i = 0; i < {}; ++i) sums[i] = 0;", rows * columns));

@@ -4,7 +4,6 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/loop_code.h"
 #include "athanor/kernels/gpu/templates/gemm_text.h"
-#include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
 namespace {
@@ -55,11 +54,8 @@ class RowsKernel {
       code_.line("// Columns past the end read the last ones.");
       code_.line(fmt::format("const int column = MIN({}, {});", column, p_.n - vector_));
     }
-    const auto pointer = [&](const char* name, const Parameter& matrix, const std::string& begin) {
-      code_.line(fmt::format("GLOBAL {} *const {} = {};", matrix.type, name, plus(matrix.name, begin)));
-    };
-    pointer("a", parameters[0], times64(batch_of(p_), p_.a.batch));
-    pointer("b", parameters[1], operand(plus(times64(batch_of(p_), p_.b.batch), "column")));
+    declare_pointer(code_, "a", parameters[0], times64(batch_of(p_), p_.a.batch));
+    declare_pointer(code_, "b", parameters[1], operand(plus(times64(batch_of(p_), p_.b.batch), "column")));
   }
 
   std::string row_of_b(const std::string& k) const { return plus("b", strided(k, p_.b.row, wide_)); }

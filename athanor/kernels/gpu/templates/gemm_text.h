@@ -22,6 +22,8 @@ std::vector<Parameter> gemm_parameters(std::vector<Parameter> inputs, const Gemm
                                        bool finishes, Parameter output);
 /// What they are bound to.
 std::vector<GpuLaunch::Argument> arguments_of(const std::vector<Parameter>& parameters);
+/// Declares a pointer into a parameter's buffer.
+void declare_pointer(Code& code, const char* name, const Parameter& of, const std::string& begin);
 /// The number of a batch, for expressions; declare_batch() declares it, if there is more than one or the
 /// epilogue takes it. `number`: an expression for it.
 inline std::string batch_of(const GemmProblem& problem) { return problem.batch == 1 ? "0" : "batch"; }

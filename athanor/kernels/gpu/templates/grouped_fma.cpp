@@ -1,8 +1,8 @@
 // The walk along k and the sums of grouped_matmul by FMA.
 #include <fmt/format.h>
 
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/grouped_kernel.h"
-#include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
 
@@ -43,7 +43,7 @@ std::string GroupedKernel::text() {
   code_.close();
   store_sums();
   code_.close();
-  return code_.text();
+  return groups_.begin_of() + code_.text();
 }
 
 void GroupedKernel::wait() {
@@ -52,8 +52,7 @@ void GroupedKernel::wait() {
 
 std::string GroupedKernel::place(const Operand& operand) const {
   const std::string outer = fmt::format("{0}0 + {0}", operand.outer);
-  return plus(operand.outer_stride == 0 ? "0" : strided(outer, operand.outer_stride, wide_),
-              operand.k_stride == 0 ? "0" : strided("k0 + k", operand.k_stride, wide_));
+  return plus(strided(outer, operand.outer_stride, wide_), strided("k0 + k", operand.k_stride, wide_));
 }
 
 /// Each item fills some of an operand's tile.

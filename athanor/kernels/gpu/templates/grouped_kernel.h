@@ -8,6 +8,7 @@
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/loop_code.h"
+#include "athanor/kernels/gpu/templates/groups_of_rows.h"
 
 namespace athanor::gpu {
 
@@ -45,11 +46,8 @@ class GroupedKernel {
   };
 
   // Which product and tile a group of work-items has.
-  void write_begin_of();
   void begin();
-  void report_bad_end();
   void find_group();
-  std::string end_of(const std::string& group) const;
 
   // The walk along k, and the sums (grouped_fma.cpp).
   std::string element_type() const { return p_.dtype == DType::f64 ? "f64" : "f32"; }
@@ -66,6 +64,7 @@ class GroupedKernel {
   Code code_;
   const GroupedProblem& p_;
   const GroupedPoint& point_;
+  GroupsOfRows groups_;
   Operand a_, b_;
   bool wide_;  // indices need 64 bits
 };

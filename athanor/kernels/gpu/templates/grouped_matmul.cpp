@@ -30,7 +30,7 @@ int64_t local_bytes_of(const GroupedProblem& p, const GroupedPoint& point) {
 // Tiles of rows, some of which are empty.
 int64_t slots_of(const GroupedProblem& p, const GroupedPoint& point) {
   if (p.gradient) return p.groups * ceil_div(p.inner, point.tile_m());
-  return p.rows / point.tile_m() + p.groups + 1;
+  return GroupsOfRows{p.ends, p.groups, p.rows}.slots(point.tile_m());
 }
 
 // The time on a full device if all groups are alike, in units of its peak. Large tiles read less memory.

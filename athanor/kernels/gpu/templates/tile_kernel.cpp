@@ -161,29 +161,27 @@ void TileKernel::begin(bool local_at_launch) {
   if (point_.streams > 0) {
     declare_local(local_at_launch);
     begin_stream();
-  } else if (p_.groups && !has_groups(TileProblem::Groups::Along::k)) {
+  } else if (has_tiles_of_groups()) {
     find_group();
+  } else if (p_.batch * point_.splits == 1) {
+    code_.line("const int tile = GROUP_ID(0), batch = 0;");
   } else {
-    const int64_t tiles = tiles_m() * tiles_n();
-    if (p_.batch * point_.splits == 1)
-      code_.line("const int tile = GROUP_ID(0), batch = 0;");
-    else
-      code_.line(fmt::format("const int tile = GROUP_ID(0) % {0}, part = GROUP_ID(0) / {0}, batch = {1};",
-                             tiles, splits ? remainder("part", p_.batch) : "part"));
-    if (splits) {
-      code_.line(fmt::format("const int k_begin = {};", times(divided("part", p_.batch), part_k())));
-      code_.line(fmt::format("const int k_end = MIN(k_begin + {}, {});", part_k(), p_.k));
-    } else if (p_.groups) {
-      find_steps_of_group();
-    } else if (unit_.reads_local()) {
-      // If it knew how often the loop runs, NVRTC would take 141 registers instead of 128 for tf32.
-      code_.line(fmt::format("const int k_begin = 0; int k_end = {};", p_.k));
-      code_.line("HIDDEN(k_end);");
-    } else {
-      code_.line(fmt::format("const int k_begin = 0, k_end = {};", p_.k));
-    }
+    code_.line(fmt::format("const int tile = GROUP_ID(0) % {0}, part = GROUP_ID(0) / {0}, batch = {1};",
+                           tiles_m() * tiles_n(), splits ? remainder("part", p_.batch) : "part"));
   }
-  if (!p_.groups || has_groups(TileProblem::Groups::Along::k)) find_tile(code_);
+  if (splits) {
+    code_.line(fmt::format("const int k_begin = {};", times(divided("part", p_.batch), part_k())));
+    code_.line(fmt::format("const int k_end = MIN(k_begin + {}, {});", part_k(), p_.k));
+  } else if (has_groups(TileProblem::Groups::Along::k)) {
+    find_steps_of_group();
+  } else if (unit_.reads_local()) {
+    // If it knew how often the loop runs, NVRTC would take 141 registers instead of 128 for tf32.
+    code_.line(fmt::format("const int k_begin = 0; int k_end = {};", p_.k));
+    code_.line("HIDDEN(k_end);");
+  } else if (point_.streams == 0) {
+    code_.line(fmt::format("const int k_begin = 0, k_end = {};", p_.k));
+  }
+  if (!has_tiles_of_groups()) find_tile(code_);
   std::string c = splits ? times64("part", p_.m * p_.n) : times64(p_.batch == 1 ? "0" : "batch", p_.c.batch);
   if (row_.even()) c = plus(c, times64("m0", row_.stride()));
   if (column_.even()) c = plus(c, times64("n0", column_.stride()));
@@ -193,7 +191,7 @@ void TileKernel::begin(bool local_at_launch) {
   }
   if (!further) code_.line(fmt::format("GLOBAL {} *const c = c_matrices + {};", out, c));
   if (point_.streams == 0) declare_local(local_at_launch);
-  if (p_.groups && !has_groups(TileProblem::Groups::Along::k)) store_zeros_behind();
+  if (has_tiles_of_groups()) store_zeros_behind();
 }
 
 void TileKernel::declare_local(bool at_launch) {
@@ -242,7 +240,7 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   code_.close();
 
   std::string functions = a_.functions() + b_.functions();
-  if (p_.groups) functions += begin_of_group();
+  if (p_.groups) functions += groups().begin_of();
   functions += row_.function("c_row_at") + column_.function("c_column_at");
   GpuLaunch launch{.name = "gemm_tiles",
                    .source = multiply_add_text(unit_) + functions +

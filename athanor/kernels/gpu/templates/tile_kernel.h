@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/kernels/gpu/templates/groups_of_rows.h"
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "athanor/kernels/gpu/templates/tile_operand.h"
 #include "athanor/kernels/gpu/templates/tile_stream.h"
@@ -54,13 +55,12 @@ class TileKernel {
   bool ragged_n() const { return has_groups(TileProblem::Groups::Along::column) || p_.n % point_.n != 0; }
   std::string m_end() const;
   std::string n_end() const;
-  std::string begin_of_group() const;
+  bool has_tiles_of_groups() const { return p_.groups && !has_groups(TileProblem::Groups::Along::k); }
+  GroupsOfRows groups() const;
   void find_group();
   void find_steps_of_group();
-  void report_bad_end(const std::string& group, const std::string& once);
   void store_zeros_behind();
-  int64_t slots() const;
-  int64_t all_groups() const;
+  int64_t all_groups() const;  // of work-items
 
   int64_t tiles_m() const { return ceil_div(p_.m, point_.m); }
   int64_t tiles_n() const { return ceil_div(p_.n, point_.n); }

@@ -107,8 +107,8 @@ double share_of_peak(const TilePoint& point, int64_t groups, const GpuTraits& tr
   return std::min({held == 2 ? 0.88 : 1, held * multiplying / (multiplying + 450), multiplying / moving});
 }
 
-// What memory moves in the 2 microseconds or so that a second launch takes to begin (at 1 TB/s).
-constexpr double second_launch_bytes = 2e6;
+// What the lanes of a compute unit multiply in the 2 microseconds or so that a second launch takes to begin.
+constexpr double products_of_a_launch = 5e5;
 
 // Time on a full device, in units of its peak: rounds of groups, and the parts of a split K, which are
 // written and read once by a second launch. Large tiles read less memory.
@@ -124,7 +124,7 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
     full_rounds = static_cast<double>(groups) / traits.compute_units +
                   (point.streams / traits.compute_units % 2 == 1 ? 0.1 : 0);
   // A unit multiplies on 128 lanes; a single group of fewer leaves some of them idle.
-  full_rounds = std::max(full_rounds, 128.0 / static_cast<double>(point.items()));
+  if (point.streams == 0) full_rounds = std::max(full_rounds, 128.0 / static_cast<double>(point.items()));
   // With two stages, a copy must arrive within one tile's multiplications.
   double waiting = point.async && point.stages == 2 ? 1.25 : 1;
   // Without asynchronous copies, all waves of a group that fills a multiprocessor wait at its barriers; of
@@ -133,6 +133,7 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   if (may_copy && !point.async && work > 128.0 * 128) waiting *= 1.2;
   // A lane with 4 x 4 sums reads twice as many bytes of local memory for a multiplication as one with 8 x 8.
   // Where 128 lanes share 128 bytes in a cycle (sm_86, gfx1100), it multiplies half as fast; elsewhere not.
+  // This and the numbers below are between what chips need, chosen with tools/check-gpu-kernels --guesses.
   if (point.unit->of_lanes() && point.m * point.n < 64 * point.items()) waiting *= 1.5;
   // With 8 x 8 sums and longer steps than 8, an FMA kernel needs more than 128 registers, and a unit holds
   // half as many groups: gfx1030 29 % and gfx906 22 % more time, sm_86 6 %.
@@ -164,7 +165,8 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   double products = rate * waiting * full_rounds * work * reading * part_k;
   if (point.splits == 1 && point.streams == 0) return products;
   // Matrix units multiply 2 to 16 times as fast as lanes (the chips of docs/predicted-speed.md).
-  const double products_per_byte = traits.grain->flops_per_byte / 2 * (point.unit->of_lanes() ? 1 : 5);
+  const double faster = point.unit->of_lanes() ? 1 : 5;
+  const double products_per_byte = traits.grain->flops_per_byte / 2 * faster;
   auto part_bytes = static_cast<double>(2 * 4 * point.splits * p.batch * p.m * p.n);
   if (point.streams > 0) {
     const TileStream stream(groups, ceil_div(p.k, point.k), point.streams);
@@ -173,8 +175,7 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
     // A group's second tile waits for its first reads, about two steps.
     products *= 1 + static_cast<double>(2 * point.k) / static_cast<double>(p.k);
   }
-  part_bytes += second_launch_bytes;
-  return products + part_bytes * products_per_byte / traits.compute_units;
+  return products + part_bytes * products_per_byte / traits.compute_units + products_of_a_launch * faster;
 }
 
 // The best number of parts of K: more groups fill a device that the result's tiles leave idle.

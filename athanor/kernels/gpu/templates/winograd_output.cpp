@@ -3,7 +3,6 @@
 
 #include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/gemm_text.h"
-#include "athanor/kernels/gpu/templates/tile_text.h"
 #include "athanor/kernels/gpu/templates/winograd.h"
 
 namespace athanor::gpu {
