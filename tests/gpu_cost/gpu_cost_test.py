@@ -103,6 +103,20 @@ class Amd(unittest.TestCase):
         self.assertEqual(made.local_bytes, 32 * 16 * 5)
         self.assertEqual(made.notes, [])
 
+    def test_a_search_before_the_loop_is_left_and_a_wrong_guess_taken_back(self):
+        # Both ask memory. The search goes round until a value is found; after the guess that stays, nothing is left to multiply.
+        search = (".LBB0_8:\n\ts_load_b32 s9, s[4:5], 0x0\n\ts_cmp_lt_i32 s9, 4\n\ts_cbranch_scc1 .LBB0_9\n\ts_branch .LBB0_8\n"
+                  ".LBB0_9:\n")
+        guess = ("\ts_mov_b32 s10, 0\n\ts_load_b32 s9, s[4:5], 0x0\n\ts_cmp_lt_i32 s9, 4\n\ts_cbranch_scc1 .LBB0_7\n\ts_mov_b32 s10, 1\n"
+                 ".LBB0_7:\n\ts_cmp_eq_i32 s10, 1\n\ts_cbranch_scc1 .LBB0_6\n")
+        for before in (search, guess, search + guess):
+            text = (HERE / "nested.s").read_text().replace(".LBB0_1:\n", before + ".LBB0_1:\n", 1)
+            text = text.replace("\ts_endpgm\n", ".LBB0_6:\n\ts_endpgm\n", 1)
+            made = predict.predict(rates.chip("gfx1100"), amd.read(text), text, (256, 1, 1), "f16")
+            self.assertEqual(made.lost, "")
+            self.assertEqual(made.counts["matrix"], 4)
+            self.assertEqual(made.local_bytes, 32 * 16 * 5)
+
     def test_waves_that_read_the_same_need_it_once(self):
         chip = rates.chip("gfx1100")
         for mask, share in (("0x3ff", 1), ("31", 1 / 8)):  # each of 256 items reads its own data, or all waves of 32 read the same

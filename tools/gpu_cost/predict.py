@@ -1,6 +1,7 @@
 """A kernel's row of the table: the work of its inner loop, and the share of peak that it can reach."""
 import collections
 import dataclasses
+import itertools
 
 from . import amd_lanes, sass_lanes
 from .banks import sectors
@@ -93,18 +94,32 @@ def fresh_share(chip, program, loop, text, extents, trace):
     return len(distinct) / total if total else 1.0
 
 
+most_guesses = 8  # of which some are tried the other way
+
+
 def trace_of(chip, program, loop, text, extents):
     """One iteration of the loop, with addresses if the arithmetic can be followed; otherwise the loop as it is in the code."""
     notes = []
+
+    def is_followed(trace):
+        return trace.steps and (not loop or flops_of(program, trace) >= flops_in(program, loop.body) // 2)
+
     machine = machine_for(chip, program, text, extents)
     try:
         trace = walk(program, machine, loop)
+        # Wrong guesses before the loop may lead past it.
+        guesses = range(0 if is_followed(trace) or not loop else min(trace.guessed, most_guesses))
+        for others in itertools.chain(*(itertools.combinations(reversed(guesses), n) for n in (1, 2))):
+            machine = machine_for(chip, program, text, extents)
+            trace = walk(program, machine, loop, others=others)
+            if is_followed(trace):
+                break
     except (KeyError, ValueError, IndexError, TypeError) as error:
         trace = None
         notes.append(f"addresses not known: {type(error).__name__} {error}")
     if machine.missing:
         notes.append("not known to the walk: " + " ".join(sorted(machine.missing)))
-    if trace and trace.steps and (not loop or flops_of(program, trace) >= flops_in(program, loop.body) // 2):
+    if trace and is_followed(trace):
         if trace.guessed:
             notes.append(f"{trace.guessed} branches guessed")
         return trace, notes

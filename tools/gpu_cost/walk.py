@@ -66,8 +66,9 @@ def reaches(program, goal):
     return seen
 
 
-def walk(program, machine, loop, most_steps=60000, most_iterations=3, every=False):
-    """The trace of one iteration of the loop, after the first, or of all that were run; of the whole kernel if loop is None."""
+def walk(program, machine, loop, most_steps=60000, most_iterations=3, every=False, others=()):
+    """The trace of one iteration of the loop, after the first, or of all that were run; of the whole kernel if loop is None.
+    `others`: the numbers of guesses before the loop that go the other way."""
     header = loop.header if loop else None
     towards = reaches(program, header) if loop else set()
     at = guessed = entered = 0
@@ -91,12 +92,13 @@ def walk(program, machine, loop, most_steps=60000, most_iterations=3, every=Fals
             break
         if instruction.kind == "branch" and instruction.conditional and len(after) == 2:
             if took is None:
+                turns = guessed in others
                 guessed += 1
                 wanted = [a for a in after if a in (loop.body if loop and entered else towards)]
-                # A search before the loop, whose end is not known, must not go on for ever.
+                # A search before the loop, whose end is not known, must not go on for ever: its branch goes on to the end.
                 visits[at] += 1
-                again = len(wanted) == 2 and not entered and visits[at] > most_visits
-                at = wanted[1 if again else 0] if wanted else after[0]
+                turns = len(wanted) == 2 and not entered and (turns or visits[at] > most_visits)
+                at = wanted[1 if turns else 0] if wanted else after[0]
                 # Backwards within the loop only if it leads to the loop's next iteration.
                 if len(wanted) == 2 and header in wanted and entered:
                     at = header
