@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "gpu_kernels.h"
+#include "tests/support/attention_case.h"
 
 namespace athanor::testing {
 
@@ -17,12 +18,6 @@ struct FlashCase {
 };
 
 inline bool is_flash(const GpuCandidate& candidate) { return candidate.parameters.contains("own_rows"); }
-
-inline Shape flash_shape(const Shape& leading, std::initializer_list<int64_t> more) {
-  Ints dims = leading.to_ints();
-  dims.insert(dims.end(), more);
-  return Shape(dims);
-}
 
 /// A device, with the traits that its candidates suit. `change`: changes each kernel. `slow`: only one
 /// candidate for each problem, whose waves all multiply each time.
@@ -88,10 +83,9 @@ inline void check_flash(const FlashDevice& on, const std::vector<const Op*>& ops
 inline void check_flash(const FlashDevice& on, DType dtype, const FlashCase& c, const Ints& strides = {}) {
   const double scale = c.scale != 0 ? c.scale : 1 / std::sqrt(static_cast<double>(c.d));
   const Attrs attrs = {{"causal", c.causal}, {"scale", scale}};
-  const Shape q = flash_shape(c.leading, {c.queries, c.d}), k = flash_shape(c.leading, {c.keys, c.d}),
-              v = flash_shape(c.leading, {c.keys, c.e}), y = flash_shape(c.leading, {c.queries, c.e}),
-              rows = flash_shape(c.leading, {c.queries}),
-              scores = flash_shape(c.leading, {c.queries, c.keys});
+  const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
+              v = with(c.leading, c.keys, c.e), y = with(c.leading, c.queries, c.e),
+              rows = with(c.leading, c.queries), scores = with(c.leading, c.queries, c.keys);
   const auto output = [](DType type, const Shape& shape) {
     return OperandDesc{type, shape, {}, contiguous_strides(shape)};
   };

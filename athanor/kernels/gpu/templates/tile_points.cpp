@@ -1,9 +1,9 @@
 // Which tiles are worth timing for a problem on a device.
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/tile_cost.h"
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "athanor/kernels/gpu/templates/tile_kernel.h"
 
@@ -89,93 +89,6 @@ TileShape wide_where_straight(const TileShape& shape, const TileProblem& p) {
   const auto turned = [](const TileProblem::Matrix& x) { return x.k.stride() != 1 && x.outer.stride() == 1; };
   if (shape.m <= shape.n || !turned(p.a) || turned(p.b) || p.b.dtype) return shape;
   return {shape.n, shape.m, shape.k, shape.waves_n, shape.waves_m, shape.stages};
-}
-
-// The share of the peak of CDNA's units that the loop reaches if a compute unit has `groups` of them. A step
-// of one group takes its multiplications' time and 450 cycles more, in which other groups multiply (two of
-// them not always), until local memory moves its 128 bytes in each cycle. This is within a tenth of what
-// tools/check-gpu-kernels --cost predicts for gfx942 and as many groups as a compute unit holds.
-double share_of_peak(const TilePoint& point, int64_t groups, const GpuTraits& traits) {
-  const int64_t size = static_cast<int64_t>(size_of(point.unit->input)),
-                tile_bytes = (point.m + point.n) * point.k * size,
-                wave_bytes = (point.m / point.waves_m + point.n / point.waves_n) * point.k * size;
-  const auto held = static_cast<double>(std::clamp<int64_t>(
-      traits.most_local_bytes() / (point.stages * tile_bytes), 1, std::max<int64_t>(groups, 1)));
-  const double multiplying =
-      static_cast<double>(2 * point.m * point.n * point.k) / static_cast<double>(point.unit->flops_cycle);
-  const double moving = static_cast<double>(tile_bytes + point.waves_m * point.waves_n * wave_bytes) / 128;
-  return std::min({held == 2 ? 0.88 : 1, held * multiplying / (multiplying + 450), multiplying / moving});
-}
-
-// What the lanes of a compute unit multiply in the 2 microseconds or so that a second launch takes to begin.
-constexpr double products_of_a_launch = 5e5;
-
-// Time on a full device, in units of its peak: rounds of groups, and the parts of a split K, which are
-// written and read once by a second launch. Large tiles read less memory.
-double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits) {
-  const TileProblem p = problem.with_equal_groups();
-  const auto work = static_cast<double>(point.m * point.n);
-  const double reuse = work / static_cast<double>(point.m + point.n);
-  const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
-  // A compute unit hides one group's waits behind another group's work; the last of an odd number runs alone.
-  const int64_t rounds = ceil_div(groups, traits.compute_units);
-  double full_rounds = static_cast<double>(rounds) + (rounds % 2 == 1 ? 0.1 : 0);
-  if (point.streams > 0)
-    full_rounds = static_cast<double>(groups) / traits.compute_units +
-                  (point.streams / traits.compute_units % 2 == 1 ? 0.1 : 0);
-  // A unit multiplies on 128 lanes; a single group of fewer leaves some of them idle.
-  if (point.streams == 0) full_rounds = std::max(full_rounds, 128.0 / static_cast<double>(point.items()));
-  // With two stages, a copy must arrive within one tile's multiplications.
-  double waiting = point.async && point.stages == 2 ? 1.25 : 1;
-  // Without asynchronous copies, all waves of a group that fills a multiprocessor wait at its barriers; of
-  // two groups, one continues (sm_75: 83 % and 96 % of the peak, docs/predicted-speed.md).
-  const bool may_copy = point.unit->form == MatrixUnit::Form::mma || point.unit->reads_local();
-  if (may_copy && !point.async && work > 128.0 * 128) waiting *= 1.2;
-  // A lane with 4 x 4 sums reads twice as many bytes of local memory for a multiplication as one with 8 x 8.
-  // Where 128 lanes share 128 bytes in a cycle (sm_86, gfx1100), it multiplies half as fast; elsewhere not.
-  // This and the numbers below are between what chips need, chosen with tools/check-gpu-kernels --guesses.
-  if (point.unit->of_lanes() && point.m * point.n < 64 * point.items()) waiting *= 1.5;
-  // With 8 x 8 sums and longer steps than 8, an FMA kernel needs more than 128 registers, and a unit holds
-  // half as many groups: gfx1030 29 % and gfx906 22 % more time, sm_86 6 %.
-  if (point.unit->form == MatrixUnit::Form::fma && point.k > 8 && point.m * point.n >= 64 * point.items())
-    waiting *= 1.15;
-  // On an H100, the parts of a kernel before and after its loop took as long as 16 steps of 128 bytes, for a
-  // group of 128 x 256 that has the multiprocessor to itself. Since then, half of the instructions after the
-  // loop have been removed (docs/predicted-speed.md). If there are other groups, they continue meanwhile.
-  double outside = 0;
-  if (point.unit->reads_local()) {
-    const int64_t bytes =
-        point.stages * (point.m + point.n) * point.k * static_cast<int64_t>(size_of(point.unit->input));
-    outside = static_cast<double>(point.k * (traits.most_local_bytes() / bytes > 1 ? 6 : 12));
-  }
-  // Units that read local memory reach the peak, the other units of their chips 63 % of it
-  // (docs/predicted-speed.md).
-  const double rate = point.unit->reads_local() ? 0.63 : 1;
-  const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits) + outside;
-  if (point.unit->form == MatrixUnit::Form::mfma)
-    full_rounds = point.streams > 0 ? static_cast<double>(groups) / traits.compute_units /
-                                          share_of_peak(point, point.streams / traits.compute_units, traits)
-                                    : static_cast<double>(rounds) / share_of_peak(point, rounds, traits);
-  // By the rates of tools/gpu_cost, L2 delivers an element of A or B in the time of 10 to 60 multiplications,
-  // and of 64 and more on chips with units that read local memory. That hides behind multiplications until it
-  // takes as long.
-  const bool fast =
-      !point.unit->of_lanes() && std::ranges::any_of(traits.matrix_units, &MatrixUnit::reads_local);
-  const double reading = std::hypot(1, (fast ? 48 : 24) / reuse);
-  double products = rate * waiting * full_rounds * work * reading * part_k;
-  if (point.splits == 1 && point.streams == 0) return products;
-  // Matrix units multiply 2 to 16 times as fast as lanes (the chips of docs/predicted-speed.md).
-  const double faster = point.unit->of_lanes() ? 1 : 5;
-  const double products_per_byte = traits.grain->flops_per_byte / 2 * faster;
-  auto part_bytes = static_cast<double>(2 * 4 * point.splits * p.batch * p.m * p.n);
-  if (point.streams > 0) {
-    const TileStream stream(groups, ceil_div(p.k, point.k), point.streams);
-    const int64_t parts = stream.groups + std::min(stream.groups, stream.divided);
-    part_bytes = 2 * 4 * work * static_cast<double>(parts);
-    // A group's second tile waits for its first reads, about two steps.
-    products *= 1 + static_cast<double>(2 * point.k) / static_cast<double>(p.k);
-  }
-  return products + part_bytes * products_per_byte / traits.compute_units + products_of_a_launch * faster;
 }
 
 // The best number of parts of K: more groups fill a device that the result's tiles leave idle.
