@@ -157,6 +157,21 @@ TEST(MatrixUnit, LanesHoldWholeMatrices) {
   EXPECT_TRUE(matrix_units(GpuTarget::opencl, "gfx1100").empty());
 }
 
+// A program has several kernels, and forgets what one defines before the next. So AMD's and NVIDIA's words
+// come by an option, which all of its kernels share; a kernel must not take words of the language away.
+TEST(MatrixUnit, OpenClKernelsOfAProgramShareTheirWords) {
+  for (const MatrixUnit& unit : opencl_units({.amd = true, .nvidia = true, .dots = true})) {
+    if (!unit.opencl) continue;
+    EXPECT_EQ(multiply_add_text(unit).find("#undef"), std::string::npos) << unit.instruction;
+    const bool amd = unit.instruction.starts_with("__builtin_amdgcn"),
+               nvidia = unit.instruction.starts_with("mma");
+    EXPECT_EQ(compile_options_for(unit), amd      ? "-DAMD_UNITS"
+                                         : nvidia ? "-DNVIDIA_UNITS"
+                                                  : "")
+        << unit.instruction;
+  }
+}
+
 // For HIP's cards with waves of 32 lanes, the driver counts pairs of compute units.
 TEST(MatrixUnit, ArchitecturesHaveTheirCardsUnits) {
   const auto units = [](GpuTarget target, const char* architecture) {

@@ -67,7 +67,7 @@ class Writer {
     add_architecture(traits_, target, architecture);
     own_ = traits_;
     if (target == GpuTarget::opencl) {
-      own_.local_bytes = traits_.local_bytes = 64 * 1024;
+      own_.local_bytes = traits_.local_bytes = (architecture.starts_with("sm_") ? 48 : 64) * 1024;
       own_.matrix_units = traits_.matrix_units = units_of_opencl(architecture);
       return;
     }

@@ -57,7 +57,11 @@ const GpuTargetName& name_of(GpuTarget target) {
 std::string_view to_string(GpuTarget target) { return name_of(target).name; }
 
 std::string language_header(GpuTarget target) {
-  std::string text(text_of(fmt::format("language/{}.kernel", to_string(target))));
+  std::string text;
+  const std::string_view amd = text_of("language/amd.kernel");
+  if (target == GpuTarget::hip) text = amd;
+  if (target == GpuTarget::opencl) text = fmt::format("#ifdef AMD_UNITS\n{}#endif\n", amd);
+  text += text_of(fmt::format("language/{}.kernel", to_string(target)));
   return text += text_of("language/common.kernel");
 }
 

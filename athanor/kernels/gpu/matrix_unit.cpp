@@ -405,9 +405,8 @@ bool has_box_copies(GpuTarget target, std::string_view architecture) {
   return target == GpuTarget::cuda && capability(architecture) >= 90;
 }
 
-// By default kernels get 128 of Intel's registers, and one with this unit would spill.
 std::string compile_options_for(const MatrixUnit& unit) {
-  return unit.form == MatrixUnit::Form::dpas ? "-cl-intel-256-GRF-per-thread" : "";
+  return unit.opencl ? std::string(opencl_compile_options(unit)) : "";
 }
 
 std::string multiply_add_text(const MatrixUnit& unit) {

@@ -60,7 +60,7 @@ struct MatrixUnit {
   /// Whether a lane holds all rows of A at some steps along k, and not one row.
   bool a_by_steps() const { return form == Form::dpas; }
   /// Whether the language of its kernels has words for exchanges between lanes.
-  bool exchanges_lanes() const { return !opencl; }
+  bool exchanges_lanes() const { return !opencl || (form != Form::dpas && !of_lanes()); }
   /// Whether a lane has every second row of eight of C, the lane 16 further the rows between them, and both
   /// can exchange them.
   bool interleaves_halves() const;

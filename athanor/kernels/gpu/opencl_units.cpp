@@ -94,19 +94,6 @@ std::string amd_opencl_text(const MatrixUnit& unit) {
   if (unit.form == Form::mfma) arguments += ", 0, 0, 0";
   if (unit.form == Form::wmma_bytes) arguments = fmt::format("true, {}, true, {}, (c), false", a, b);
   if (unit.form == Form::dot) arguments += ", false";
-  // The same definitions as in hip.kernel.
-  text +=
-      "#undef HIDDEN_LANE\n#undef HIDDEN_F32\n#undef HIDDEN_VECTOR\n#undef SCHEDULE_FENCE\n#undef "
-      "READ_GLOBAL\n"
-      "#define HIDDEN_LANE(x) __asm__ volatile(\"\" : \"+v\"(x))\n"
-      "#define HIDDEN_F32(x) __asm__ volatile(\"\" : \"+v\"(x))\n"
-      "#define HIDDEN_VECTOR(x) __asm__ volatile(\"\" : \"+v\"(x))\n"
-      "#define SCHEDULE_FENCE() __builtin_amdgcn_sched_barrier(0)\n"
-      "#define READ_GLOBAL(N, v, at, base, offset) \\\n"
-      "  do {                                      \\\n"
-      "    __asm__ volatile(\"\" : \"+v\"(offset));  \\\n"
-      "    JOIN(READ_GLOBAL_, N)(v, at, (base) + (offset)); \\\n"
-      "  } while (0)\n";
   return text + fmt::format("#define MULTIPLY_ADD(c, a, b) ((c) = {}({}))\n", unit.instruction, arguments);
 }
 
@@ -128,22 +115,7 @@ std::string nvidia_opencl_text(const MatrixUnit& unit) {
     for (int i = 0; i < count; ++i) text += fmt::format("{}%{}", i == 0 ? "" : ", ", first + i);
     return text;
   };
-  std::string text =
-      "#if !defined(__NVPTX__) && !defined(__NV_CL_C_VERSION)\n#error no PTX\n#endif\n"
-      "DEVICE u32x4 load_matrices(u32 at) {\n"
-      "  u32 x0, x1, x2, x3;\n"
-      "  __asm__ volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\"\n"
-      "                   : \"=r\"(x0), \"=r\"(x1), \"=r\"(x2), \"=r\"(x3) : \"r\"(at) : \"memory\");\n"
-      "  return (u32x4)(x0, x1, x2, x3);\n"
-      "}\n"
-      "DEVICE u32x4 load_matrices_turned(u32 at) {\n"
-      "  u32 x0, x1, x2, x3;\n"
-      "  __asm__ volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\"\n"
-      "                   : \"=r\"(x0), \"=r\"(x1), \"=r\"(x2), \"=r\"(x3) : \"r\"(at) : \"memory\");\n"
-      "  return (u32x4)(x0, x1, x2, x3);\n"
-      "}\n"
-      "#define LOAD_MATRICES(v, p) ((v) = load_matrices((u32)(size_t)(p)))\n"
-      "#define LOAD_MATRICES_TURNED(v, p) ((v) = load_matrices_turned((u32)(size_t)(p)))\n";
+  std::string text = "#if !defined(__NVPTX__) && !defined(__NV_CL_C_VERSION)\n#error no PTX\n#endif\n";
   text += fmt::format("DEVICE {0}x{1} multiplied({0}x{1} c, {2}, {3}) {{\n  {0} {4};\n", type, c,
                       listed(a, "u32 a{0}"), listed(b, "u32 b{0}"), listed(c, "c{0} = c[{0}]"));
   text += fmt::format(
@@ -199,6 +171,13 @@ std::string opencl_multiply_add_text(const MatrixUnit& unit) {
   if (unit.instruction == dot_of_bytes)
     return fmt::format("#define MULTIPLY_ADD(c, a, b) ((c) += {}((a), (b)))\n", dot_of_bytes);
   return amd_opencl_text(unit);
+}
+
+std::string_view opencl_compile_options(const MatrixUnit& unit) {
+  // By default kernels get 128 of Intel's registers, and one with this unit would spill.
+  if (unit.form == Form::dpas) return "-cl-intel-256-GRF-per-thread";
+  if (unit.form == Form::mma) return "-DNVIDIA_UNITS";
+  return unit.of_lanes() && unit.instruction == dot_of_bytes ? "" : "-DAMD_UNITS";
 }
 
 }  // namespace athanor

@@ -19,7 +19,8 @@ struct OpenClHints {
 /// The units, best first for each type, then what lanes compute in their place.
 std::vector<MatrixUnit> opencl_units(const OpenClHints& hints);
 
-/// multiply_add_text() for such a unit.
+/// multiply_add_text() and compile_options_for() for such a unit.
 std::string opencl_multiply_add_text(const MatrixUnit& unit);
+std::string_view opencl_compile_options(const MatrixUnit& unit);
 
 }  // namespace athanor
