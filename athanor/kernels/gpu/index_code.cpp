@@ -21,12 +21,21 @@ std::string operand(const std::string& text) {
   return text;
 }
 
-void unrolled(Code& code, const char* index, int64_t count,
-              const std::function<void(const std::string& index)>& body) {
-  if (count == 1) return body("0");
-  code.open(fmt::format("UNROLL for (int {0} = 0; {0} < {1}; ++{0})", index, count));
+void unrolled(Code& code, const char* index, int64_t count, const LoopBody& body) {
+  unrolled(code, index, 0, count, body);
+}
+
+void unrolled(Code& code, const char* index, int64_t first, int64_t end, const LoopBody& body) {
+  if (end - first == 1) return body(std::to_string(first));
+  code.open(fmt::format("UNROLL for (int {0} = {1}; {0} < {2}; ++{0})", index, first, end));
   body(index);
   code.close();
+}
+
+void unrolled_block(Code& code, const char* index, int64_t count, const LoopBody& body) {
+  if (count == 1) code.open("");
+  unrolled(code, index, count, body);
+  if (count == 1) code.close();
 }
 
 void open_kernel(Code& code, const std::string& name, const std::vector<Parameter>& parameters,

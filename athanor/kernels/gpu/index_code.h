@@ -47,8 +47,12 @@ inline std::string strided(const std::string& index, int64_t stride, bool wide) 
   return wide ? times64(operand(index), stride) : times(operand(index), stride);
 }
 /// An unrolled loop from 0 to `count`; for a single iteration only its body, which gets "0" for the index.
-void unrolled(Code& code, const char* index, int64_t count,
-              const std::function<void(const std::string& index)>& body);
+using LoopBody = std::function<void(const std::string& index)>;
+void unrolled(Code& code, const char* index, int64_t count, const LoopBody& body);
+/// From `first` to `end`.
+void unrolled(Code& code, const char* index, int64_t first, int64_t end, const LoopBody& body);
+/// For a body that declares names: a single iteration is a block.
+void unrolled_block(Code& code, const char* index, int64_t count, const LoopBody& body);
 
 /// A kernel's buffer parameter: its name, its element type in the language, and what it is bound to.
 struct Parameter {

@@ -45,14 +45,6 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data);
 GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv);
 /// The epilogue of conv2d_weight_grad, for rows that are channels out.
 ResultEpilogue epilogue_of_weights(const KernelRequest& request, const ConvProblem& conv);
-/// Whether the image has all elements that results take: those of row i take rows i * step + first + t * tap,
-/// for each tap t. `tile`: results are computed this many at a time, and those of the last tile may lie
-/// outside.
-bool gathers_inside(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first, Pair tap,
-                    int64_t tile = 1);
-/// The function image_at(image, start, y, x): an element, or 0 outside the image. `inside`: none is outside.
-std::string image_at_text(const OperandDesc& image, std::string_view dtype, std::string_view index,
-                          bool inside);
 /// Where the element for channel m and pixel k of a result's gradient lies.
 GemmMatrices::At gradient_place(const OperandDesc& gradient, const Shape& out, bool wide);
 /// conv2d_weight_grad of one group as one product for each tap of the kernel, [channels out, pixels] with

@@ -50,18 +50,16 @@ std::string TileKernel::part_of(const Chunk& chunk, int64_t eights) {
 }
 
 std::string TileKernel::sum_of(const Chunk& chunk, int64_t eights, int64_t r) const {
-  if (unit_.n == eight) return fmt::format("sums[i][{}][{}]", plus(chunk.j, eights), chunk.element + r);
-  return fmt::format("sums[i][{}][{}]", chunk.j, chunk.element + 2 * pair * eights + r);
+  const std::string sums = fmt::format("sums[{}]", rows().index());
+  if (unit_.n == eight) return fmt::format("{}[{}][{}]", sums, plus(chunk.j, eights), chunk.element + r);
+  return fmt::format("{}[{}][{}]", sums, chunk.j, chunk.element + 2 * pair * eights + r);
 }
 
-std::string TileKernel::row_of(const Chunk& chunk) const {
-  return plus(fmt::format("row_begin + i * {}", unit_.m), unit_.c.at(0, chunk.element).row);
-}
+std::string TileKernel::row_of(const Chunk& chunk) const { return row_at(unit_.c.at(0, chunk.element).row); }
 
 /// `begin`: column_begin, or wide_begin after an exchange.
 std::string TileKernel::column_of(const Chunk& chunk, const char* begin, int64_t eights) const {
-  return plus(fmt::format("{} + {}", begin, times(chunk.j, unit_.n)),
-              unit_.c.at(0, chunk.element).column + eights * eight);
+  return plus(plus(begin, times(chunk.j, unit_.n)), unit_.c.at(0, chunk.element).column + eights * eight);
 }
 
 /// Exchanges sums, then computes the epilogue of each lane's run.
@@ -150,19 +148,19 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
   const int64_t units = wave_n() / unit_.n, units_together = unit_.n == eight ? pairs : 1;
   terms_together_ = further ? units_together : 1;
   const bool turned = reduces() && reduces_rows_alone();  // the loop over columns is the outer one
-  const std::string rows_loop = fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m);
+  const Loop together_columns{"j", units, units_together};
   if (reduces() && reduces_all()) declare_terms();
-  if (turned) code_.open(fmt::format("UNROLL for (int j = 0; j < {}; j += {})", units, units_together));
-  if (!turned) code_.open(rows_loop);
+  open(turned ? together_columns : rows());
   if (further) code_.line(fmt::format("HIDDEN_LANE({}_begin);", turned ? "row" : "column"));
   if (reduces() && !reduces_all()) declare_terms();
-  if (turned) code_.open(rows_loop);
+  if (turned) open(rows());
 
   std::vector<Chunk> chunks;
   for (int64_t j = 0; j < (turned ? 1 : units); j += units_together)
     for (int e = 0; e < unit_.c.elements; e += pair) {
       if (unit_.n > eight && e / (2 * pair) % pairs != 0) continue;  // it belongs to another chunk
-      chunks.push_back({fmt::format("{}_{}", j, e), turned ? "j" : std::to_string(j), e});
+      chunks.push_back(
+          {fmt::format("{}_{}", j, e), turned ? together_columns.index() : std::to_string(j), e});
     }
   // The operands of several chunks are read first, so that their reads overlap: a compiler does not move a
   // read before a store that may change the value.

@@ -82,43 +82,51 @@ void TileOperand::declare_parts(Code& code, int sets, int64_t count) const {
 void TileOperand::read_fragments(Code& code, int64_t set, Range some, const std::string& step,
                                  const std::string& at) const {
   if (by_steps()) return read_steps(code, set, some, step, at);
-  const std::string n = source_.name, part = fmt::format("{}_part[{}][i]", n, set);
+  const std::string n = source_.name, parts = fmt::format("{}_part[{}]", n, set);
   const std::string start = plus("tiles", at) + " + " + n + "_at";
   const auto permuted = [&](const std::string& chunk) {
     return permutations() > 1 ? fmt::format("(({}) ^ {}_swizzle)", chunk, n) : "(" + chunk + ")";
   };
-  const auto place = [&](int64_t piece) {
+  const int64_t fragment = fragment_outer() * pitch() + padding(fragment_outer());
+  const auto place = [&](const std::string& i, int64_t piece) {
     if (along_k_)
-      return fmt::format(
-          "{} + i * {} + {} * {}", start, fragment_outer() * pitch() + padding(fragment_outer()),
-          permuted(plus(plus(times(step, fragment_k() / chunk_), n + "_chunk"), piece)), chunk_);
+      return fmt::format("{} + {} * {}", plus(start, times(i, fragment)),
+                         permuted(plus(plus(times(step, fragment_k() / chunk_), n + "_chunk"), piece)),
+                         chunk_);
     return fmt::format("{} + {} * {}", plus(start, times(step, fragment_k() * pitch())),
-                       permuted(fmt::format("{}_chunk + i * {}", n, fragment_outer() / chunk_)), chunk_);
+                       permuted(plus(n + "_chunk", times(i, fragment_outer() / chunk_))), chunk_);
   };
-  code.open(fmt::format("UNROLL for (int i = {}; i < {}; ++i)", some.first, some.end));
-  if (unit_.form == MatrixUnit::Form::dot) {
-    // The lane's rows or columns. Those that lie a multiple of eight after the first share its permutation.
-    const int64_t apart = fragment_outer() / pieces();
-    for (int64_t r = 0; r < pieces(); ++r) {
-      const int64_t outer = r * apart, other = outer / rows_together() % permutations();
-      std::string chunk = plus(times(step, fragment_k() / chunk_) + " + " + n + "_chunk", 0);
-      if (other != 0) chunk = fmt::format("({}) ^ {}", chunk, other);
-      code.line(fmt::format("READ_REGISTERS(4, {}[{}], 0, {} + i * {} + {} * {});", part, r,
-                            plus(start, outer * pitch() + padding(outer)),
-                            fragment_outer() * pitch() + padding(fragment_outer()), permuted(chunk), chunk_));
+  const bool joins =
+      pieces() > 1 && unit_.form != MatrixUnit::Form::dot && unit_.form != MatrixUnit::Form::mma;
+  const auto body = [&](const std::string& i) {
+    const std::string part = fmt::format("{}[{}]", parts, i);
+    if (unit_.form == MatrixUnit::Form::dot) {
+      // The lane's rows or columns. Those that lie a multiple of eight after the first share its permutation.
+      const int64_t apart = fragment_outer() / pieces();
+      for (int64_t r = 0; r < pieces(); ++r) {
+        const int64_t outer = r * apart, other = outer / rows_together() % permutations();
+        std::string chunk = plus(times(step, fragment_k() / chunk_), n + "_chunk");
+        if (other != 0) chunk = fmt::format("({}) ^ {}", chunk, other);
+        code.line(fmt::format("READ_REGISTERS(4, {}[{}], 0, {} + {} * {});", part, r,
+                              plus(plus(start, outer * pitch() + padding(outer)), times(i, fragment)),
+                              permuted(chunk), chunk_));
+      }
+    } else if (unit_.form == MatrixUnit::Form::mma) {
+      code.line(
+          fmt::format("{}({}, {});", along_k_ ? "LOAD_MATRICES" : "LOAD_MATRICES_TURNED", part, place(i, 0)));
+    } else if (!joins) {
+      code.line(fmt::format("READ_REGISTERS(4, {}, 0, {});", part, place(i, 0)));
+    } else {
+      code.line("u32x4 low, high;");
+      code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", place(i, 0)));
+      code.line(fmt::format("READ_REGISTERS(4, high, 0, {});", place(i, 1)));
+      code.line(fmt::format("{} = JOINED(low, high);", part));
     }
-  } else if (unit_.form == MatrixUnit::Form::mma) {
-    code.line(
-        fmt::format("{}({}, {});", along_k_ ? "LOAD_MATRICES" : "LOAD_MATRICES_TURNED", part, place(0)));
-  } else if (pieces() == 1) {
-    code.line(fmt::format("READ_REGISTERS(4, {}, 0, {});", part, place(0)));
-  } else {
-    code.line("u32x4 low, high;");
-    code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", place(0)));
-    code.line(fmt::format("READ_REGISTERS(4, high, 0, {});", place(1)));
-    code.line(fmt::format("{} = JOINED(low, high);", part));
-  }
-  code.close();
+  };
+  const int64_t count = some.end - some.first;
+  if (count == 1 && joins) code.open("");
+  unrolled(code, "i", some.first, some.end, body);
+  if (count == 1 && joins) code.close();
 }
 
 }  // namespace athanor::gpu

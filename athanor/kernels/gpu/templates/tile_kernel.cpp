@@ -203,6 +203,22 @@ void TileKernel::declare_local(bool at_launch) {
                          unit_.wave, point_.waves_m, unit_.wave * point_.waves_m));
 }
 
+void TileKernel::open(const Loop& loop) {
+  code_.open(loop.end == loop.step
+                 ? ""
+                 : fmt::format("UNROLL for (int {0} = 0; {0} < {1}; {2})", loop.name, loop.end,
+                               loop.step == 1 ? fmt::format("++{}", loop.name)
+                                              : fmt::format("{} += {}", loop.name, loop.step)));
+}
+
+/// Calls `body` in loops over the units' results.
+void TileKernel::each_unit(const std::function<void(const std::string& sums)>& body) {
+  unrolled(code_, "i", wave_m() / unit_.m, [&](const std::string& i) {
+    unrolled(code_, "j", wave_n() / unit_.n,
+             [&](const std::string& j) { body(fmt::format("sums[{}][{}]", i, j)); });
+  });
+}
+
 GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, GpuLaunch::Argument parts) {
   // Compilers do better with addresses that they know.
   const bool local_at_launch = unit_.reads_local() || local_bytes() > traits.local_bytes;
@@ -219,12 +235,10 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   code_.line(unit_.of_lanes()
                  ? fmt::format("{} sums[{}][{}][16];", sum_type(unit_), units_m, units_n)
                  : fmt::format("{}x{} sums[{}][{}];", sum_type(unit_), unit_.c.elements, units_m, units_n));
-  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
-  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", units_n));
-  code_.line(unit_.of_lanes() ? "UNROLL for (int e = 0; e < 16; ++e) sums[i][j][e] = 0;"
-                              : fmt::format("sums[i][j] = ({}x{})(0);", sum_type(unit_), unit_.c.elements));
-  code_.close();
-  code_.close();
+  each_unit([&](const std::string& sums) {
+    code_.line(unit_.of_lanes() ? fmt::format("UNROLL for (int e = 0; e < 16; ++e) {}[e] = 0;", sums)
+                                : fmt::format("{} = ({}x{})(0);", sums, sum_type(unit_), unit_.c.elements));
+  });
   if (point_.boxes)
     loop_of_boxes();
   else if (unit_.reads_local())

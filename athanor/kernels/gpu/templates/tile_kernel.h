@@ -91,6 +91,22 @@ class TileKernel {
   void loop_of_boxes();
   void multiply_local_matrices(const std::string& at);
   void await_local_matrices();
+  // Loops over the units' results of a wave. A loop of one iteration is a block, in which the index is "0".
+  struct Loop {
+    const char* name;
+    int64_t end, step = 1;
+    std::string index() const { return end == step ? "0" : name; }
+  };
+  Loop rows() const { return {"i", wave_m() / unit_.m}; }
+  Loop columns() const { return {"j", wave_n() / unit_.n}; }
+  void open(const Loop& loop);
+  std::string row_at(int64_t offset) const {
+    return plus(plus("row_begin", times(rows().index(), unit_.m)), offset);
+  }
+  std::string column_at(int64_t offset) const {
+    return plus(plus("column_begin", times(columns().index(), unit_.n)), offset);
+  }
+  void each_unit(const std::function<void(const std::string& sums)>& body);
   // The epilogue (tile_epilogue.cpp).
   const TileAxis& along() const { return row_.stride() == 1 ? row_ : column_; }  // of runs in memory
   std::string index_along(const std::string& row, const std::string& column, int64_t r) const;

@@ -24,13 +24,12 @@ void TileKernel::multiply_local_matrices(const std::string& at) {
 }
 
 void TileKernel::await_local_matrices() {
-  const int64_t units_m = wave_m() / unit_.m;
   code_.line("MULTIPLY_WAIT(0);");
   // The compiler does not know that the sums are complete only now.
-  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
-  code_.line(
-      fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][0][e]);", unit_.c.elements, hidden_sum()));
-  code_.close();
+  each_unit([&](const std::string& sums) {
+    code_.line(
+        fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}({}[e]);", unit_.c.elements, hidden_sum(), sums));
+  });
 }
 
 // One stage is being multiplied. Other waves of the group may still multiply the one before it when a wave's

@@ -58,41 +58,41 @@ void TileKernel::read(int64_t set, const std::string& step, const std::string& a
 /// Multiplies a set of fragments of A by a set of B, for some columns of units.
 void TileKernel::multiply(int64_t set, int64_t set_of_b, TileOperand::Range columns) {
   const int64_t units = a_.units();
-  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
-  code_.open(fmt::format("UNROLL for (int j = {}; j < {}; ++j)", columns.first, columns.end));
-  if (unit_.form == MatrixUnit::Form::fma) {
-    code_.open("UNROLL for (int e = 0; e < 16; ++e)");
-    code_.line(
-        fmt::format("sums[i][j][e] = FMA(F32_OF_BITS(a_part[{}][i][e / 4]), "
-                    "F32_OF_BITS(b_part[{}][j][e % 4]), sums[i][j][e]);",
-                    set, set_of_b));
-    code_.close();
-  }
-  if (unit_.form == MatrixUnit::Form::dot) {
-    code_.open("UNROLL for (int p = 0; p < 4; ++p)");
-    code_.open("UNROLL for (int e = 0; e < 16; ++e)");
-    code_.line(fmt::format("MULTIPLY_ADD(sums[i][j][e], a_part[{}][i][e / 4][p], b_part[{}][j][e % 4][p]);",
-                           set, set_of_b));
-    code_.close();
-    code_.close();
-  }
-  for (int64_t u = 0; u < units && !unit_.of_lanes(); ++u) {
-    std::string arguments;
-    if (unit_.form == MatrixUnit::Form::mma) {
-      for (int r = 0; r < unit_.a_registers(); ++r)
-        arguments += fmt::format(", a_part[{}][i][{}]", set, u * unit_.a_registers() + r);
-      for (int r = 0; r < unit_.b_registers(); ++r)
-        arguments +=
-            fmt::format(", b_part[{}][j / 2][j % 2 * 2 + {}]", set_of_b, u * unit_.b_registers() + r);
-    } else {
-      const char* const halves[] = {".lo", ".hi"};
-      const std::string part = units == 1 ? "" : units == 2 ? halves[u] : fmt::format("[{}]", u);
-      arguments = fmt::format(", a_part[{0}][i]{2}, b_part[{1}][j]{2}", set, set_of_b, part);
+  const auto multiply_unit = [&](const std::string& i, const std::string& j) {
+    const std::string sums = fmt::format("sums[{}][{}]", i, j);
+    const std::string of_a = fmt::format("a_part[{}][{}]", set, i),
+                      of_b = fmt::format("b_part[{}]", set_of_b);
+    if (unit_.form == MatrixUnit::Form::fma) {
+      code_.open("UNROLL for (int e = 0; e < 16; ++e)");
+      code_.line(fmt::format("{0}[e] = FMA(F32_OF_BITS({1}[e / 4]), F32_OF_BITS({2}[{3}][e % 4]), {0}[e]);",
+                             sums, of_a, of_b, j));
+      code_.close();
     }
-    code_.line(fmt::format("MULTIPLY_ADD(sums[i][j]{});", arguments));
-  }
-  code_.close();
-  code_.close();
+    if (unit_.form == MatrixUnit::Form::dot) {
+      code_.open("UNROLL for (int p = 0; p < 4; ++p)");
+      code_.open("UNROLL for (int e = 0; e < 16; ++e)");
+      code_.line(fmt::format("MULTIPLY_ADD({}[e], {}[e / 4][p], {}[{}][e % 4][p]);", sums, of_a, of_b, j));
+      code_.close();
+      code_.close();
+    }
+    for (int64_t u = 0; u < units && !unit_.of_lanes(); ++u) {
+      std::string arguments;
+      if (unit_.form == MatrixUnit::Form::mma) {
+        for (int r = 0; r < unit_.a_registers(); ++r)
+          arguments += fmt::format(", {}[{}]", of_a, u * unit_.a_registers() + r);
+        for (int r = 0; r < unit_.b_registers(); ++r)
+          arguments += fmt::format(", {0}[{1} / 2][{1} % 2 * 2 + {2}]", of_b, j, u * unit_.b_registers() + r);
+      } else {
+        const char* const halves[] = {".lo", ".hi"};
+        const std::string part = units == 1 ? "" : units == 2 ? halves[u] : fmt::format("[{}]", u);
+        arguments = fmt::format(", {}{}, {}[{}]{}", of_a, part, of_b, j, part);
+      }
+      code_.line(fmt::format("MULTIPLY_ADD({}{});", sums, arguments));
+    }
+  };
+  unrolled(code_, "i", wave_m() / unit_.m, [&](const std::string& i) {
+    unrolled(code_, "j", columns.first, columns.end, [&](const std::string& j) { multiply_unit(i, j); });
+  });
 }
 
 int64_t TileKernel::fragment_registers() const {
@@ -110,13 +110,13 @@ void TileKernel::read_and_multiply(const std::string& at, bool is_last) {
       sums + of_a + fragment_registers() <= 160)
     return read_and_multiply_by_columns(at);
   if (!two_sets) {
-    code_.open(fmt::format("UNROLL for (int f = 0; f < {}; ++f)", steps));
-    declare_parts(1, 1);
-    read(0, "f", at);
-    multiply(0, 0, all_columns());
-    // Without this, the compiler would read all steps of the last tile in advance, and spill.
-    if (is_last && unit_.form == MatrixUnit::Form::wmma) code_.line("SCHEDULE_FENCE();");
-    code_.close();
+    unrolled_block(code_, "f", steps, [&](const std::string& f) {
+      declare_parts(1, 1);
+      read(0, f, at);
+      multiply(0, 0, all_columns());
+      // Without this, the compiler would read all steps of the last tile in advance, and spill.
+      if (is_last && unit_.form == MatrixUnit::Form::wmma) code_.line("SCHEDULE_FENCE();");
+    });
     return;
   }
   declare_parts(2, 2);

@@ -106,23 +106,31 @@ std::string TileOperand::position(const std::string& row, const std::string& chu
   return fmt::format("{} + {} * {}", base(row), permuted, chunk_);
 }
 
-std::string TileOperand::item(const std::string& i) const {
-  return share() == 1 ? "item" : fmt::format("(item + {} * {})", i, tile_.items);
+/// Opens a loop over an item's share, or a block if that is one chunk; nth() is its index.
+void TileOperand::open_share(Code& code) const {
+  code.open(share() == 1 ? "" : fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
 }
 
-std::string TileOperand::outer_of(const std::string& i) const {
-  if (turned() && along_k_) return fmt::format("{} / 4 % {} * {}", item(i), tile_.outer / chunk_, chunk_);
-  return from_along_k_ ? fmt::format("{} / {}", item(i), tile_.k / chunk_)
-                       : fmt::format("{} % {} * {}", item(i), chunks(), chunk_);
+std::string TileOperand::nth() const { return share() == 1 ? "0" : "i"; }
+std::string TileOperand::held_row(int64_t row) const { return plus(times(nth(), turns()), row); }
+
+std::string TileOperand::item() const {
+  return share() == 1 ? "item" : fmt::format("(item + i * {})", tile_.items);
 }
 
-std::string TileOperand::k_of(const std::string& i) const {
+std::string TileOperand::outer_of() const {
+  if (turned() && along_k_) return fmt::format("{} / 4 % {} * {}", item(), tile_.outer / chunk_, chunk_);
+  return from_along_k_ ? fmt::format("{} / {}", item(), tile_.k / chunk_)
+                       : fmt::format("{} % {} * {}", item(), chunks(), chunk_);
+}
+
+std::string TileOperand::k_of() const {
   if (turned() && along_k_) {
     const int64_t outers = tile_.outer / chunk_;
-    return times(fmt::format("({0} % 4 + {0} / {1} * 4)", item(i), 4 * outers), turns());
+    return times(fmt::format("({0} % 4 + {0} / {1} * 4)", item(), 4 * outers), turns());
   }
-  return from_along_k_ ? fmt::format("{} % {} * {}", item(i), tile_.k / chunk_, chunk_)
-                       : fmt::format("{} / {}", item(i), chunks());
+  return from_along_k_ ? fmt::format("{} % {} * {}", item(), tile_.k / chunk_, chunk_)
+                       : fmt::format("{} / {}", item(), chunks());
 }
 
 std::string TileOperand::functions() const {
@@ -158,8 +166,8 @@ void TileOperand::declare(Code& code, const std::string& first) const {
                     first));
   code.line(fmt::format("u32 {}_from[{}];  // bytes from there in memory", n, share() * places()));
   code.line(fmt::format("int {0}_to[{1}];  // elements from the tile's begin in local memory", n, share()));
-  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
-  code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
+  open_share(code);
+  code.line(fmt::format("const int outer = {}, k = {};", outer_of(), k_of()));
   std::string outer = "outer";
   // Rows beyond the matrix are read as copies of its last ones, and their results are not stored.
   if (outer_edge() && from_along_k_) outer = fmt::format("MIN(outer, {}_left - 1)", n);
@@ -171,7 +179,7 @@ void TileOperand::declare(Code& code, const std::string& first) const {
                                                       source_.outer.stride())
                                               : fmt::format("{}_outer_at({} + {})", n, first, first_of);
     if (moves()) offset += " + " + times("k", source_.k.stride());
-    code.line(fmt::format("{}_from[{}] = (u32){};", n, plus(times("i", places()), p),
+    code.line(fmt::format("{}_from[{}] = (u32){};", n, plus(times(nth(), places()), p),
                           times("(" + offset + ")", from_size_)));
   }
   std::string to;
@@ -180,7 +188,7 @@ void TileOperand::declare(Code& code, const std::string& first) const {
   else
     to = along_k_ ? position("outer", fmt::format("k / {}", chunk_))
                   : position("k", fmt::format("outer / {}", chunk_));
-  code.line(fmt::format("{}_to[i] = {};", n, to));
+  code.line(fmt::format("{}_to[{}] = {};", n, nth(), to));
   code.close();
 }
 
@@ -188,8 +196,7 @@ TileOperand::Address TileOperand::address(Code& code, int64_t row, int64_t eleme
   const std::string n = source_.name;
   const int64_t together = apart() == 1 || (from_along_k_ && moves()) ? element : 0;
   const int64_t start = element - together;  // of the vectors that share a place
-  std::string from =
-      fmt::format("{}_from[{}]", n, places() == 1 ? "i" : plus(times("i", places()), start / vector_));
+  std::string from = fmt::format("{}_from[{}]", n, plus(times(nth(), places()), start / vector_));
   if (moves())
     return {plus(n, (row * source_.k.stride() + together * along().stride()) * from_size_), std::move(from)};
   const std::string at = fmt::format("{}_at{}_{}", n, row, start);
@@ -212,7 +219,7 @@ void TileOperand::declare_held(Code& code) const {
 
 std::string TileOperand::held(int64_t row, int64_t element) const {
   const int64_t vector = row * held_vectors() + element * held_vectors() / chunk_;
-  return fmt::format("{}_held[{}]", source_.name, plus(times("i", loads() * held_vectors()), vector));
+  return fmt::format("{}_held[{}]", source_.name, plus(times(nth(), loads() * held_vectors()), vector));
 }
 
 void TileOperand::load_chunk(Code& code, int64_t row, bool edge) const {
@@ -274,24 +281,24 @@ void TileOperand::load_chunk(Code& code, int64_t row, bool edge) const {
 }
 
 void TileOperand::load(Code& code, bool edge) const {
-  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
-  if (needs_indices(edge)) code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
+  open_share(code);
+  if (needs_indices(edge)) code.line(fmt::format("const int outer = {}, k = {};", outer_of(), k_of()));
   for (int64_t row = 0; row < loads(); ++row) load_chunk(code, row, edge);
   code.close();
 }
 
 std::string TileOperand::held_element(int64_t element) const {
-  const std::string held = source_.name + "_held[i]";
+  const std::string held = fmt::format("{}_held[{}]", source_.name, nth());
   return widens() ? fmt::format("WIDENED({}, {}, {})", language_name(source_.dtype), held, element)
                   : fmt::format("{}[{}]", held, element);
 }
 
 void TileOperand::declare_ready(Code& code, const std::string& first) const {
   // Rows beyond the matrix were read as copies of its last ones.
-  std::string row = fmt::format("{} + {}", first, outer_of("i"));
+  std::string row = fmt::format("{} + {}", first, outer_of());
   if (outer_edge())
     row = fmt::format("MIN({}, {})", row, source_.outer.extent() - (from_along_k_ ? 1 : chunk_));
-  code.line(fmt::format("const int row = {}, column = k_next + {};", row, k_of("i")));
+  code.line(fmt::format("const int row = {}, column = k_next + {};", row, k_of()));
   const std::string_view index = source_.outer.reach() + source_.k.reach() < INT32_MAX ? "int" : "i64";
   code.line(fmt::format("const {0} at = batch * ({0}){1} + row * ({0}){2} + column * ({0}){3};", index,
                         source_.batch, source_.outer.stride(), source_.k.stride()));
@@ -310,8 +317,8 @@ void TileOperand::declare_ready(Code& code, const std::string& first) const {
 }
 
 void TileOperand::store(Code& code, const std::string& at, const std::string& first) const {
-  const std::string n = source_.name, to = plus("tiles", at) + " + " + n + "_to[i]";
-  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
+  const std::string n = source_.name, to = fmt::format("{} + {}_to[{}]", plus("tiles", at), n, nth());
+  open_share(code);
   if (computes()) declare_ready(code, first);
   if (computes() && !turned()) {
     pack_ready(code, unit_.input, chunk_);
@@ -321,17 +328,18 @@ void TileOperand::store(Code& code, const std::string& at, const std::string& fi
       code.line("u32x4 wide;");
       for (int64_t e = 0; e < chunk_; ++e) code.line(fmt::format("wide[{}] = {};", e, held_element(e)));
     }
-    code.line(fmt::format("WRITE_REGISTERS(4, {}, {});", to, widens() ? "wide" : n + "_held[i]"));
+    code.line(fmt::format("WRITE_REGISTERS(4, {}, {});", to,
+                          widens() ? "wide" : fmt::format("{}_held[{}]", n, nth())));
   } else if (!along_k_) {
     for (int64_t e = 0; e < chunk_; ++e)
       code.line(fmt::format("WRITE_REGISTERS(1, {}, {});", plus(to, e * pitch()),
                             computes() ? fmt::format("BITS_OF_F32(ready{})", e) : held_element(e)));
   } else {
-    std::string chunk = fmt::format("{} / {}", k_of("i"), chunk_);
+    std::string chunk = fmt::format("{} / {}", k_of(), chunk_);
     // The permutations below are those of rows from a multiple of `bank_chunks` on. Chunks of fewer elements
     // may begin between two multiples.
     if (chunk_ < bank_chunks && permutations() > 1)
-      chunk += fmt::format(" ^ {} % {}", divided("(" + outer_of("i") + ")", rows_together()), permutations());
+      chunk += fmt::format(" ^ {} % {}", divided("(" + outer_of() + ")", rows_together()), permutations());
     code.line(fmt::format("const int chunk = {};", chunk));
     for (int64_t e = 0; e < chunk_; ++e) {
       const int64_t permuted = e / rows_together() % permutations();
@@ -341,20 +349,20 @@ void TileOperand::store(Code& code, const std::string& at, const std::string& fi
       if (turns() * size_ == chunk_bytes) {
         code.line(fmt::format("u32x4 turned{};", e));
         for (int64_t row = 0; row < turns(); ++row)
-          code.line(
-              fmt::format("turned{}[{}] = {}_held[{}][{}];", e, row, n, plus(times("i", turns()), row), e));
+          code.line(fmt::format("turned{}[{}] = {}_held[{}][{}];", e, row, n, held_row(row), e));
         code.line(fmt::format("WRITE_REGISTERS(4, {}, turned{});", place, e));
         continue;
       }
-      std::string value = fmt::format("{}_held[i][{}]", n, e);
+      std::string value = fmt::format("{}_held[{}][{}]", n, nth(), e);
       const char* const half = e % 2 == 0 ? "LOW" : "HIGH";
       if (turns() == 2)
-        value = fmt::format("{0}_HALVES({1}_held[2 * i][{2}], {1}_held[2 * i + 1][{2}])", half, n, e / 2);
+        value = fmt::format("{0}_HALVES({1}_held[{2}][{4}], {1}_held[{3}][{4}])", half, n, held_row(0),
+                            held_row(1), e / 2);
       if (turns() == 4) {
         const char* const pair = e % 4 < 2 ? "LOW" : "HIGH";
         const auto zipped = [&](int64_t row) {
-          return fmt::format("{0}_BYTES({1}_held[{2}][{4}], {1}_held[{3}][{4}])", pair, n, plus("4 * i", row),
-                             plus("4 * i", row + 1), e / 4);
+          return fmt::format("{0}_BYTES({1}_held[{2}][{4}], {1}_held[{3}][{4}])", pair, n, held_row(row),
+                             held_row(row + 1), e / 4);
         };
         value = fmt::format("{}_HALVES({}, {})", half, zipped(0), zipped(2));
       }
@@ -366,14 +374,14 @@ void TileOperand::store(Code& code, const std::string& at, const std::string& fi
 
 void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
   const std::string n = source_.name;
-  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
+  open_share(code);
   const bool ends = outer_edge() && !from_along_k_ && vector_ < chunk_;
-  if (needs_indices(edge)) code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
+  if (needs_indices(edge)) code.line(fmt::format("const int outer = {}, k = {};", outer_of(), k_of()));
   for (int64_t e = 0; e < chunk_; e += vector_) {
     std::string condition;
     if (edge) condition = fmt::format("{} < k_left", plus("k", from_along_k_ ? e : 0));
     if (ends) condition += fmt::format("{}{} < {}_left", edge ? " && " : "", plus("outer", e), n);
-    const std::string to = plus(plus("tiles", at) + " + " + n + "_to[i]", e);
+    const std::string to = plus(fmt::format("{} + {}_to[{}]", plus("tiles", at), n, nth()), e);
     const Address place_of = address(code, 0, e);
     // A copy that stores zeros needs a valid address too.
     const std::string from =

@@ -169,9 +169,14 @@ class TileOperand {
   /// `row`: which of the chunks that are turned together.
   void load_chunk(Code& code, int64_t row, bool edge) const;
   bool needs_indices(bool edge) const;
-  std::string item(const std::string& i) const;
-  std::string outer_of(const std::string& i) const;  // the first row or column of the i-th chunk
-  std::string k_of(const std::string& i) const;      // and its first step
+  // In a loop over an item's chunks: the index, the chunk's number among all, its first row or column and its
+  // first step.
+  void open_share(Code& code) const;
+  std::string nth() const;
+  std::string item() const;
+  std::string outer_of() const;
+  std::string k_of() const;
+  std::string held_row(int64_t row) const;  // of registers that are turned
 
   Source source_;
   Tile tile_;

@@ -137,49 +137,36 @@ void TileKernel::store_result(bool splits) {
     vectors_ =
         run > 1 && !unit_.of_lanes() ? p_.epilogue.vectors(run) : std::vector<ResultEpilogue::Vector>{};
 
-  const std::string rows_loop = fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m);
-  const std::string columns_loop = fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n);
-  if (halves) {
-    code_.open(rows_loop);
-    code_.open(columns_loop);
-    exchange_halves(code_, "sums[i][j]", unit_.output == DType::f32);
-    code_.close();
-    code_.close();
-  }
+  if (halves)
+    each_unit([&](const std::string& sums) { exchange_halves(code_, sums, unit_.output == DType::f32); });
   // Otherwise Clang moves products of elements that may lie beyond an edge to their stores, and keeps all
   // their factors in registers until then.
   const bool has_edges = ragged_m() || ragged_n() || !row_.stores_all() || !column_.stores_all();
   const bool finishes = !splits && !p_.epilogue.empty();
-  if ((unit_.of_lanes() || unit_.form == MatrixUnit::Form::wmma) && (has_edges || finishes)) {
-    code_.open(rows_loop);
-    code_.open(columns_loop);
-    if (unit_.of_lanes())
-      code_.line(
-          fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][j][e]);", c.elements, hidden_sum()));
-    else
-      code_.line("HIDDEN_VECTOR(sums[i][j]);");
-    code_.close();
-    code_.close();
-  }
+  if ((unit_.of_lanes() || unit_.form == MatrixUnit::Form::wmma) && (has_edges || finishes))
+    each_unit([&](const std::string& sums) {
+      code_.line(unit_.of_lanes() ? fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}({}[e]);", c.elements,
+                                                hidden_sum(), sums)
+                                  : fmt::format("HIDDEN_VECTOR({});", sums));
+    });
   code_.line(fmt::format("int row_begin = wave_m * {} + {}, column_begin = wave_n * {} + {};", wave_m(),
                          lane_part(c, &LaneLayout::Cell::row), wave_n(),
                          lane_part(c, &LaneLayout::Cell::column)));
   if (reduces() && reduces_all()) declare_terms();
   const bool fenced = !splits && fences_epilogue(run);
   const bool turned = reduces() && reduces_rows_alone();  // the loop over columns is the outer one
-  code_.open(turned ? columns_loop : rows_loop);
+  open(turned ? columns() : rows());
   // Otherwise the compiler keeps from one round to the next where elements lie, in lanes' registers, and
   // which lie inside, in scalar registers: more than there are.
   if (further) code_.line(fmt::format("HIDDEN_LANE({}_begin);", turned ? "row" : "column"));
   if (reduces() && !reduces_all()) declare_terms();
-  code_.open(turned ? rows_loop : columns_loop);
+  open(turned ? rows() : columns());
   for (int e = 0; e < c.elements; e += static_cast<int>(run)) {
     if (fenced) code_.line("SCHEDULE_FENCE();");
     const LaneLayout::Cell first = c.at(0, e);
     const std::string row = fmt::format("row{}", e), column = fmt::format("column{}", e);
-    code_.line(fmt::format("const int {} = {}, {} = {};", row,
-                           plus(fmt::format("row_begin + i * {}", unit_.m), first.row), column,
-                           plus(fmt::format("column_begin + j * {}", unit_.n), first.column)));
+    code_.line(
+        fmt::format("const int {} = {}, {} = {};", row, row_at(first.row), column, column_at(first.column)));
     const std::string inside = if_inside(row, column, splits), at = place_of(row, column);
     if (!inside.empty()) code_.open(inside);
     const std::string id = std::to_string(e);
@@ -187,7 +174,7 @@ void TileKernel::store_result(bool splits) {
     std::vector<std::string> values, indices;
     for (int64_t r = 0; r < run; ++r) {
       indices.push_back(index_along(row, column, r));
-      const std::string sum = fmt::format("sums[i][j][{}]", e + r);
+      const std::string sum = fmt::format("sums[{}][{}][{}]", rows().index(), columns().index(), e + r);
       values.push_back(splits ? sum : finished(id, r, sum, row, column));
     }
     if (further)

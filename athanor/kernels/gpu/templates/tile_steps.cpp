@@ -20,16 +20,17 @@ void TileOperand::declare_steps(Code& code, const std::string& first) const {
 void TileOperand::read_steps(Code& code, int64_t set, Range some, const std::string& step,
                              const std::string& at) const {
   const std::string n = source_.name, start = plus("tiles", at) + " + " + n + "_at";
-  code.open(fmt::format("UNROLL for (int i = {}; i < {}; ++i)", some.first, some.end));
-  for (int64_t row = 0; row < unit_.m; ++row) {
-    std::string chunk = plus(times(step, fragment_k() / chunk_) + " + " + n + "_chunk", 0);
-    const int64_t permuted = row / rows_together() % permutations();
-    if (permuted != 0) chunk = fmt::format("({}) ^ {}", chunk, permuted);
-    code.line(fmt::format("{}_part[{}][i][{}] = *(LOCAL const {} *)({} + i * {} + ({}) * {});", n, set, row,
-                          step_bytes() == 2 ? "u16" : "u32", plus(start, row * pitch()),
-                          unit_.m * pitch() + padding(unit_.m), chunk, chunk_));
-  }
-  code.close();
+  unrolled(code, "i", some.first, some.end, [&](const std::string& i) {
+    for (int64_t row = 0; row < unit_.m; ++row) {
+      std::string chunk = plus(times(step, fragment_k() / chunk_), n + "_chunk");
+      const int64_t permuted = row / rows_together() % permutations();
+      if (permuted != 0) chunk = fmt::format("({}) ^ {}", chunk, permuted);
+      const std::string first =
+          plus(plus(start, row * pitch()), times(i, unit_.m * pitch() + padding(unit_.m)));
+      code.line(fmt::format("{}_part[{}][{}][{}] = *(LOCAL const {} *)({} + ({}) * {});", n, set, i, row,
+                            step_bytes() == 2 ? "u16" : "u32", first, chunk, chunk_));
+    }
+  });
 }
 
 }  // namespace athanor::gpu

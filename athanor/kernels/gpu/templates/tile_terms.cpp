@@ -119,13 +119,11 @@ void TileKernel::store_terms() {
     std::string inside;
     code_.open("");
     if (!reduced_.row) {
-      code_.line(fmt::format("const int row = m0 + {};",
-                             plus(fmt::format("row_begin + i * {}", unit_.m), cells[c])));
+      code_.line(fmt::format("const int row = m0 + {};", row_at(cells[c])));
       if (p_.m % point_.m != 0) inside = fmt::format("if (row < {}) ", p_.m);
     }
     if (!reduced_.column) {
-      code_.line(fmt::format("const int column = n0 + {};",
-                             plus(fmt::format("column_begin + j * {}", unit_.n), cells[c])));
+      code_.line(fmt::format("const int column = n0 + {};", column_at(cells[c])));
       if (p_.n % point_.n != 0) inside = fmt::format("if (column < {}) ", p_.n);
     }
     for (size_t t = 0; t < reductions.size(); ++t)

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/conv_gather.h"
 #include "athanor/kernels/gpu/templates/gemm_text.h"
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "athanor/kernels/gpu/templates/winograd.h"

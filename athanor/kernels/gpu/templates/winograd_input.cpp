@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates/conv_gather.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 #include "athanor/kernels/gpu/templates/winograd.h"
 
