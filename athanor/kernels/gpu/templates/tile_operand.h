@@ -132,6 +132,10 @@ class TileOperand {
     return size_ == 4 && rows_together() == 2 && fragment_outer() % 16 == 0 ? 2 * after_eight() : 0;
   }
   int64_t padding(int64_t rows) const { return rows / 8 * after_eight() + rows / 16 * after_sixteen(); }
+  static constexpr int64_t chunk_bytes = 16;
+  // How many chunks fill all banks of local memory once: 32 banks of 4 bytes. Chunks further apart share
+  // banks.
+  static constexpr int64_t bank_chunks = 8;
   // The swizzle: how many rows share a permutation, and how many permutations there are.
   int64_t rows_together() const { return chunks() >= 8 ? 1 : 8 / chunks(); }
   int64_t permutations() const;
@@ -145,6 +149,7 @@ class TileOperand {
   std::string held_element(int64_t element) const;       // of chunk i, for local memory
   /// Declares the elements of chunk i after the prologue: f32 ready0, ready1, ...
   void declare_ready(Code& code, const std::string& first) const;
+  void store_turned(Code& code, const std::string& to) const;
   bool turned() const { return along_k_ != from_along_k_; }
   // Steps along k that an item turns: those of a register or, if rows lie without padding, of a chunk.
   int64_t turns() const { return unit_.reads_local() ? chunk_ : 4 / size_; }
