@@ -139,6 +139,7 @@ void FlashKernel::weigh_by_softmax() {
       if (slot_of(e) == slot) values.push_back(fmt::format("scores[i][j][{}]", e));
     return tree(values, f);
   };
+  if (sums_anew()) code_.line(fmt::format("f32 shrink[{}];", point_.tiles));
   each_tile("i", point_.tiles, [&] {
     for (int s = 0; s < slots(); ++s) code_.line(fmt::format("f32 now_{0} = largest[i][{0}];", s));
     each_tile("j", score_tiles(), [&] {
@@ -166,6 +167,7 @@ void FlashKernel::weigh_by_softmax() {
                         power(fmt::format("scores[i][j][{}]", e), fmt::format("base_{}", slot_of(e)))));
       for (int s = 0; s < slots(); ++s) code_.line(fmt::format("total[i][{}] += {};", s, of_slot(s, added)));
     });
+    if (sums_anew()) return code_.line("shrink[i] = shrink_0;");
     if (sums_by_second())
       each_tile("f", other_2_->features() / u_.tile(), [&] {
         for (int e = 0; e < elements(); ++e)
@@ -203,7 +205,7 @@ void FlashKernel::score_gradients(const std::string& numbers) {
 }
 
 /// The weights of a step along other rows, as the unit takes them: u32 p[i][register].
-void FlashKernel::pack(const std::string& weights, const std::string& step) {
+void FlashKernel::pack(const std::string& weights, const std::string& step, const std::string& to) {
   const auto pair = [&](const std::string& tile, int64_t e) {
     return fmt::format("NEAR_PACKED({}, {}{}, {}{})", language_name(p_.dtype), tile, fmt::format("[{}]", e),
                        tile, fmt::format("[{}]", e + 1));
@@ -223,7 +225,7 @@ void FlashKernel::pack(const std::string& weights, const std::string& step) {
   if (u_.by_steps()) {
     // A lane has all rows of two tiles.
     for (int r = 0; r < 8; ++r)
-      code_.line(fmt::format("p[i][{}] = {};", r,
+      code_.line(fmt::format("{}[{}] = {};", to, r,
                              pair(fmt::format("{}[i][2 * {} + {}]", weights, step, r / 4), r % 4 * 2)));
     return;
   }
@@ -287,6 +289,7 @@ void FlashKernel::sum(const Sum& what) {
 /// sums += weights by other rows.
 void FlashKernel::sum_others(const std::string& sums, const std::string& weights, const FlashBlock& other,
                              const std::string& at) {
+  if (sums_anew()) return sum_anew(other, at);
   sum({.sums = sums,
        .tiles = point_.tiles,
        .reads = other.features() / u_.read(),

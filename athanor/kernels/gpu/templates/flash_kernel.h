@@ -116,9 +116,13 @@ class FlashKernel {
     Body weights, part;
   };
   void sum(const Sum& what);
+  /// Whether a block's sums are computed from zero, and then added to the sums so far (flash_anew.cpp).
+  bool sums_anew() const { return softmax() && sums_by_second() && u_.by_steps(); }
+  void sum_anew(const FlashBlock& other, const std::string& at);
   void sum_others(const std::string& sums, const std::string& weights, const FlashBlock& other,
                   const std::string& at);
-  void pack(const std::string& weights, const std::string& step);
+  /// To `to`: "p[i]".
+  void pack(const std::string& weights, const std::string& step, const std::string& to = "p[i]");
   void finish_rows();
   /// Where the first block of queries begins that see keys from `first` on.
   std::string first_seeing(const std::string& first) const;

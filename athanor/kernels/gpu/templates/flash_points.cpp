@@ -43,7 +43,7 @@ std::span<const FlashShape> flash_shapes(const AttentionProblem& p, const Matrix
 }
 
 /// FlashKernel::registers() up to which kernels are offered; and with own rows among them. Compilers were
-/// seen to spill none, but Intel's, which spills about 100 with 128 features. CDNA has twice as many.
+/// seen to spill none, but Intel's up to 12. CDNA has twice as many.
 int64_t register_limit(const MatrixUnit& unit) {
   using enum MatrixUnit::Form;
   return unit.form == mfma ? 400 : unit.form == dpas ? 280 : 224;
