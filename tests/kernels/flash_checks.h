@@ -8,6 +8,11 @@
 
 namespace athanor::testing {
 
+struct FlashType {
+  DType dtype;
+  bool tf32 = false;  // factors of f32 may be rounded to tf32
+};
+
 struct FlashCase {
   Shape leading;
   int64_t queries, keys, d, e;
@@ -31,9 +36,9 @@ struct FlashDevice {
 /// Runs the candidates and compares each output with its op's reference.
 inline void check_flash(const FlashDevice& on, const std::vector<const Op*>& ops, const Attrs& attrs,
                         const std::vector<TestOperand>& inputs, const std::vector<OperandDesc>& outputs,
-                        DType dtype, int compute_units) {
+                        FlashType type, int compute_units) {
   KernelRequest request{ops[0], attrs, {}, outputs, {}};
-  if (dtype == DType::f32) request.compute = ComputeType::tf32;
+  if (type.tf32) request.compute = ComputeType::tf32;
   request.with.assign(ops.begin() + 1, ops.end());
   std::vector<RefArray> arrays;
   for (const TestOperand& input : inputs) {
@@ -72,7 +77,10 @@ inline void check_flash(const FlashDevice& on, const std::vector<const Op*>& ops
     const std::vector<double> want = ops[o]->reference(arrays, attrs).data;
     double largest = 0;
     for (const double x : want) largest = std::max(largest, std::abs(x));
-    const double tolerance = largest * (dtype == DType::f16 ? 2e-3 : dtype == DType::f32 ? 4e-3 : 1.6e-2);
+    const double tolerance = largest * (type.tf32                  ? 4e-3
+                                        : type.dtype == DType::f32 ? 1e-5
+                                        : type.dtype == DType::f16 ? 2e-3
+                                                                   : 1.6e-2);
     for (const Run& run : runs[o])
       for (size_t i = 0; i < want.size(); ++i)
         ASSERT_NEAR(run.values[i], want[i], tolerance)
@@ -80,7 +88,8 @@ inline void check_flash(const FlashDevice& on, const std::vector<const Op*>& ops
   }
 }
 
-inline void check_flash(const FlashDevice& on, DType dtype, const FlashCase& c, const Ints& strides = {}) {
+inline void check_flash(const FlashDevice& on, FlashType type, const FlashCase& c, const Ints& strides = {}) {
+  const DType dtype = type.dtype;
   const double scale = c.scale != 0 ? c.scale : 1 / std::sqrt(static_cast<double>(c.d));
   const Attrs attrs = {{"causal", c.causal}, {"scale", scale}};
   const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
@@ -97,7 +106,7 @@ inline void check_flash(const FlashDevice& on, DType dtype, const FlashCase& c, 
     if (c.masked) inputs.push_back(view(dtype, scores, 9));
     std::vector<const Op*> ops;
     for (const std::string& name : names) ops.push_back(&find_op(name));
-    check_flash(on, ops, attrs, inputs, outputs, dtype, c.compute_units);
+    check_flash(on, ops, attrs, inputs, outputs, type, c.compute_units);
   };
   const std::vector<TestOperand> all{vq, vk, vv, vg, lse, delta};
   if (dtype != DType::f32)

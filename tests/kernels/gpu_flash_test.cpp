@@ -4,31 +4,34 @@
 namespace athanor::testing {
 namespace {
 
-bool has_flash_units(DType dtype) {
-  for (const DeviceInfo& info : gpu_devices())
-    for (const MatrixUnit& unit : traits_of(info.device).matrix_units)
-      // f32 stands for tf32.
-      if (unit.input == dtype && (dtype != DType::f32 || (unit.tf32 && unit.form == MatrixUnit::Form::mma)))
-        return true;
-  return false;
+bool multiplies(const MatrixUnit& unit, FlashType type) {
+  return unit.input == type.dtype && unit.tf32 == type.tf32 && !unit.reads_local();
 }
 
-/// On every device.
-template <class... Arguments>
-void check_everywhere(const Arguments&... arguments) {
+/// Every device that has units for the type.
+std::vector<FlashDevice> devices_for(FlashType type) {
+  std::vector<FlashDevice> devices;
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    check_flash({&device, traits_of(device)}, arguments...);
+    const GpuTraits traits = traits_of(device);
+    if (std::ranges::any_of(traits.matrix_units, [&](const auto& unit) { return multiplies(unit, type); }))
+      devices.push_back({&device, traits});
   }
+  return devices;
 }
-void check(DType dtype, const FlashCase& c, const Ints& strides = {}) { check_everywhere(dtype, c, strides); }
 
-class GpuFlash : public ::testing::TestWithParam<DType> {
+void check(FlashType type, const FlashCase& c, const Ints& strides = {}) {
+  for (const FlashDevice& on : devices_for(type)) check_flash(on, type, c, strides);
+}
+
+std::string name_of(FlashType type) { return type.tf32 ? "tf32" : std::string(to_string(type.dtype)); }
+
+class GpuFlash : public ::testing::TestWithParam<FlashType> {
  protected:
   void SetUp() override {
     ATHANOR_NEEDS_GPU();
-    if (!has_flash_units(GetParam()))
-      GTEST_SKIP() << "no device here has matrix units for " << to_string(GetParam());
+    if (devices_for(GetParam()).empty())
+      GTEST_SKIP() << "no device here has matrix units for " << name_of(GetParam());
   }
 };
 
@@ -67,7 +70,7 @@ TEST_P(GpuFlash, MasksAndScales) {
 // The lowest number of the type as a mask, as in many models: a row that it hides as a whole weighs all keys
 // alike. Infinity hides others.
 TEST_P(GpuFlash, HiddenRows) {
-  const DType dtype = GetParam();
+  const auto [dtype, tf32] = GetParam();
   constexpr int64_t queries = 5, keys = 40, d = 32;
   const double hidden = dtype == DType::f16    ? -65504
                         : dtype == DType::bf16 ? -3.3895313892515355e38
@@ -82,8 +85,9 @@ TEST_P(GpuFlash, HiddenRows) {
   const std::vector<TestOperand> inputs = {view(dtype, q, 1), view(dtype, k, 2), view(dtype, k, 3),
                                            make_value(dtype, {queries, keys}, mask)};
   const Attrs attrs = {{"causal", false}, {"scale", 0.25}};
-  check_everywhere(std::vector{&find_op("scaled_dot_product_attention")}, attrs, inputs,
-                   std::vector<OperandDesc>{{dtype, q, {}, contiguous_strides(q)}}, dtype, 0);
+  for (const FlashDevice& on : devices_for(GetParam()))
+    check_flash(on, {&find_op("scaled_dot_product_attention")}, attrs, inputs,
+                {{dtype, q, {}, contiguous_strides(q)}}, GetParam(), 0);
 }
 
 // Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].
@@ -142,11 +146,61 @@ TEST(GpuFlashPoints, LeaveRoomForSeveralWavesOfCdna) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, GpuFlash, ::testing::Values(DType::f16, DType::bf16, DType::f32),
-                         [](const auto& instance) {
-                           return instance.param == DType::f32 ? "tf32"
-                                                               : std::string(to_string(instance.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Types, GpuFlash,
+                         ::testing::Values(FlashType{DType::f16}, FlashType{DType::bf16},
+                                           FlashType{DType::f32}, FlashType{DType::f32, true}),
+                         [](const auto& instance) { return name_of(instance.param); });
+
+/// CDNA3's units for tf32, on a device that has CDNA's for f32: two of these multiply the same elements.
+class GpuFlashByHalves : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    for (const MatrixUnit& unit : matrix_units(GpuTarget::hip, "gfx942"))
+      if (unit.tf32) units_.push_back(unit);
+    for (FlashDevice& on : devices_for(FlashType{DType::f32}))
+      if (on.traits.matrix_units.front().form == MatrixUnit::Form::mfma) devices_.push_back(on);
+    if (devices_.empty()) GTEST_SKIP() << "no device here has CDNA's units";
+  }
+
+  void check(const FlashCase& c, const Ints& strides = {}) {
+    for (FlashDevice& on : devices_) {
+      for (const MatrixUnit& unit : units_) {
+        on.traits.matrix_units = {&unit, 1};
+        on.change = [&](GpuLaunch& launch) { use_halves(unit, launch); };
+        check_flash(on, {DType::f32, true}, c, strides);
+      }
+    }
+  }
+
+ private:
+  static void use_halves(const MatrixUnit& unit, GpuLaunch& launch) {
+    const std::string own = multiply_add_text(unit);
+    const size_t at = launch.source.find(own);
+    ASSERT_NE(at, std::string::npos);
+    const std::string half = fmt::format("__builtin_amdgcn_mfma_f32_{0}x{0}x{1}f32", unit.m, unit.k / 2);
+    launch.source.replace(at, own.size(),
+                          fmt::format("DEVICE void MULTIPLY_ADD(f32x{0} &c, u32x2 a, u32x2 b) {{\n"
+                                      "  c = {1}(F32_OF_BITS(a[0]), F32_OF_BITS(b[0]), c, 0, 0, 0);\n"
+                                      "  c = {1}(F32_OF_BITS(a[1]), F32_OF_BITS(b[1]), c, 0, 0, 0);\n"
+                                      "}}\n",
+                                      unit.c.elements, half));
+  }
+
+  std::vector<MatrixUnit> units_;
+  std::vector<FlashDevice> devices_;
+};
+
+TEST_F(GpuFlashByHalves, OddLengths) { check({{2}, 37, 70, 64, 64, false, false, 0, false}); }
+
+TEST_F(GpuFlashByHalves, OtherFeatures) { check({{}, 20, 40, 7, 35}); }
+
+TEST_F(GpuFlashByHalves, CausalAndMasked) {
+  check({{}, 40, 170, 32, 32, true});
+  check({{}, 33, 40, 32, 32, true, true});
+}
+
+TEST_F(GpuFlashByHalves, Strides) { check({{2, 2}, 30, 30, 6, 6}, {30 * 37, 6, 37, 1}); }
 
 }  // namespace
 }  // namespace athanor::testing

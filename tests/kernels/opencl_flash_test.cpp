@@ -18,7 +18,7 @@ class OpenClFlash : public OpenClModels, public ::testing::WithParamInterface<st
     const auto change = [&](GpuLaunch& launch) {
       if (launch.name == "flash_attention") add_model(unit, launch);
     };
-    check_flash({device_, with_unit, change, true}, dtype, c, strides);
+    check_flash({device_, with_unit, change, true}, {dtype}, c, strides);
   }
 };
 

@@ -376,9 +376,13 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   const auto units = writer.units();
   const Shape texts{8, 12, 1024, 64};
   if (!units.empty()) add_attention(writer, DType::f16, texts, true);
-  if (std::ranges::any_of(
-          units, [](const MatrixUnit& unit) { return unit.tf32 && unit.form == MatrixUnit::Form::mma; }))
-    add_attention(writer, DType::f32, texts, true, ComputeType::tf32);
+  const auto takes_f32 = [&](bool tf32) {
+    return std::ranges::any_of(units, [&](const MatrixUnit& unit) {
+      return unit.input == DType::f32 && unit.tf32 == tf32 && !unit.reads_local();
+    });
+  };
+  if (takes_f32(false)) add_attention(writer, DType::f32, texts, true);
+  if (takes_f32(true)) add_attention(writer, DType::f32, texts, true, ComputeType::tf32);
   writer.finish();
 }
 

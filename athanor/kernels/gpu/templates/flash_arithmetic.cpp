@@ -210,6 +210,14 @@ void FlashKernel::pack(const std::string& weights, const std::string& step, cons
     return fmt::format("NEAR_PACKED({}, {}{}, {}{})", language_name(p_.dtype), tile, fmt::format("[{}]", e),
                        tile, fmt::format("[{}]", e + 1));
   };
+  if (u_.mfma() && u_.size() == 4) {
+    // A lane has the elements of its own C, of which there are four in a step.
+    const int64_t steps = u_.unit->m / u_.turned_steps();  // of a tile
+    for (int r = 0; r < 4; ++r)
+      code_.line(fmt::format("p[i][{0}] = BITS_OF_F32({1}[i][{2} / {3}][{2} % {3} * 4 + {0}]);", r, weights,
+                             step, steps));
+    return;
+  }
   if (u_.size() == 4) {
     for (int r = 0; r < 4; ++r)
       code_.line(fmt::format("ROUND_TO_TF32(p[i][{}], {}[i][{}][{}]);", r, weights, step, r % 2 * 2 + r / 2));

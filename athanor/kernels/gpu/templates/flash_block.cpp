@@ -33,10 +33,10 @@ std::string FlashUnit::part_of(const std::string& name, int64_t units, int64_t u
 bool FlashUnit::fits() const {
   if (!unit->exchanges_lanes() && !by_steps()) return false;  // whose lanes have whole rows of scores
   if (unit->output != DType::f32) return false;
-  if (unit->tf32) return mma();
+  if (unit->tf32) return mma() || mfma();
+  if (unit->input == DType::f32) return mfma();
   if (unit->input != DType::f16 && unit->input != DType::bf16) return false;
-  return mma() || by_steps() || unit->form == MatrixUnit::Form::wmma ||
-         (unit->form == MatrixUnit::Form::mfma && unit->m == 32);
+  return mma() || by_steps() || unit->form == MatrixUnit::Form::wmma || (mfma() && unit->m == 32);
 }
 
 FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size,
@@ -67,10 +67,14 @@ void FlashBlock::declare_chunk(Code& code) const {
     code.line(fmt::format("const int row = work / {0}, chunk = work % {0};", chunks()));
 }
 
+void FlashBlock::declare_memory(Code& code, const std::string& first) const {
+  code.line(fmt::format("GLOBAL const u8 *{}_memory = (GLOBAL const u8 *)({} + ({}) + {} * (i64){});", name(),
+                        matrix_.name, matrix_.start, first, matrix_.row));
+}
+
 void FlashBlock::declare(Code& code, const std::string& first) const {
   const std::string n = name();
-  code.line(fmt::format("GLOBAL const u8 *{}_memory = (GLOBAL const u8 *)({} + ({}) + {} * (i64){});", n,
-                        matrix_.name, matrix_.start, first, matrix_.row));
+  declare_memory(code, first);
   code.line(fmt::format("u32 {}_from[{}];  // bytes from the block's begin in memory", n, share()));
   if (plain()) code.line(fmt::format("int {}_to[{}];  // elements in local memory", n, share()));
   if (turned()) code.line(fmt::format("int {}_turned_to[{}];", n, share()));
@@ -106,8 +110,10 @@ void FlashBlock::declare_lanes(Code& code) const {
     return;
   }
   const int64_t m = unit_.unit->m;
-  const std::string group = unit_.doubled() ? "" : fmt::format(" + lane / {} * 8", m);
+  const std::string group = unit_.doubled() ? "" : fmt::format(" + lane / {} * {}", m, unit_.chunk());
   if (plain()) code.line(fmt::format("const int {0}_lane = lane % {1} * {2}{3};", n, m, pitch(), group));
+  if (unit_.one_form() && size_.turned)
+    code.line(fmt::format("const int {0}_turned_lane = lane / {1} * {2} + lane % {1};", n, m, 4 * pitch()));
   if (!turned()) return;
   const std::string after_eight = extra() == 0 ? "" : fmt::format(" + lane % {} / 8 * {}", m, extra());
   const std::string turned_group = unit_.doubled() ? "" : fmt::format(" + lane / {} * {}", m, wide() ? 4 : 8);
@@ -142,7 +148,8 @@ std::string FlashBlock::inside(int64_t row, int64_t element, const std::string& 
   return text;
 }
 
-void FlashBlock::load_chunk(Code& code, const std::string& held, int64_t row, const std::string& left) const {
+void FlashBlock::load_chunk(Code& code, const std::string& held, const std::string& from, int64_t row,
+                            const std::string& left) const {
   const std::string n = name();
   const auto start = [&](int64_t e) {
     return plus(n + "_memory", (row * matrix_.row + e * matrix_.feature) * unit_.size());
@@ -150,8 +157,8 @@ void FlashBlock::load_chunk(Code& code, const std::string& held, int64_t row, co
   const int64_t of_register = 4 / unit_.size();
   if (matrix_.vector >= of_register) {
     for (int64_t e = 0; e < unit_.chunk(); e += matrix_.vector) {
-      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {}_from[i]);",
-                                           matrix_.vector / of_register, held, e / of_register, start(e), n);
+      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", matrix_.vector / of_register,
+                                           held, e / of_register, start(e), from);
       const std::string condition = inside(row, e, left);
       if (!condition.empty() && e == 0) code.line(fmt::format("{} = (u32x4)(0u);", held));
       code.line(condition.empty() ? read : fmt::format("if ({}) {}", condition, read));
@@ -161,7 +168,7 @@ void FlashBlock::load_chunk(Code& code, const std::string& held, int64_t row, co
   for (int64_t r = 0; r < 4; ++r) {
     std::string value;
     for (int64_t e = 2 * r; e < 2 * r + 2; ++e) {
-      std::string element = fmt::format("*(GLOBAL const f16_bits *)({} + {}_from[i])", start(e), n);
+      std::string element = fmt::format("*(GLOBAL const f16_bits *)({} + {})", start(e), from);
       if (const std::string condition = inside(row, e, left); !condition.empty())
         element = fmt::format("({} ? {} : 0)", condition, element);
       value += fmt::format("{}(u32){}{}", value.empty() ? "" : " | ", element, e % 2 == 0 ? "" : " << 16");
@@ -173,8 +180,21 @@ void FlashBlock::load_chunk(Code& code, const std::string& held, int64_t row, co
 void FlashBlock::load(Code& code, const std::string& left) const {
   open_share(code, !inside(0, 0, left).empty());
   for (int64_t row = 0; row < loads(); ++row)
-    load_chunk(code, fmt::format("{}_held[{}]", name(), plus(times("i", loads()), row)), row, left);
+    load_chunk(code, fmt::format("{}_held[{}]", name(), plus(times("i", loads()), row)), name() + "_from[i]",
+               row, left);
   close_share(code);
+}
+
+void FlashBlock::load_own(Code& code, const std::string& part, const std::string& row, const std::string& f,
+                          const std::string& left) const {
+  const int64_t rows = unit_.own_rows();
+  code.open("");
+  code.line(fmt::format("const int row = {} + lane % {}, chunk = {} * {} + lane / {};", row, rows, f,
+                        unit_.plain_steps() / unit_.chunk(), rows));
+  code.line(fmt::format("u32 from = (u32)({} + {}) * {};", times("row", matrix_.row),
+                        times("chunk", unit_.chunk() * matrix_.feature), unit_.size()));
+  load_chunk(code, part, "from", 0, left);
+  code.close();
 }
 
 /// Of two chunks: two rows of a feature lie together in the plain form, two features of a row in the turned
@@ -274,6 +294,14 @@ void FlashBlock::read_plain(Code& code, const std::string& part, const std::stri
 void FlashBlock::read_turned(Code& code, const std::string& part, const std::string& at, const std::string& t,
                              const std::string& f) const {
   const std::string n = name();
+  if (unit_.mfma() && unit_.size() == 4) {
+    // A lane has four rows one after another as its steps: the scores' rows in its C.
+    code.line(fmt::format("const int from = {} + {} * {} + {} * {} + {}_turned_lane;", at, t,
+                          unit_.turned_steps() * pitch(), f, unit_.read(), n));
+    for (int64_t r = 0; r < 4; ++r)
+      code.line(fmt::format("READ_REGISTERS(1, {}, {}, tiles + {});", part, r, plus("from", r * pitch())));
+    return;
+  }
   if (unit_.size() == 4) {
     // Lane l has rows 2 (l % 4) and 2 (l % 4) + 1 as its steps l % 4 and l % 4 + 4: the scores' columns.
     code.line(fmt::format("const int from = {} + {} * {} + {} * 16 + {}_turned_lane;", at, t,

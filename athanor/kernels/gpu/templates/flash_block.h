@@ -3,7 +3,8 @@
 //
 // Local memory has it in one form or in both: plain, [row][feature], for products that sum along features,
 // and turned, [feature][row], for those that sum along rows. If the unit's loads turn (NVIDIA), the plain
-// form serves both: elements of 32 bits are read one by one, in an order of rows that avoids bank conflicts.
+// form serves both. It also does for elements of 32 bits: they are read one by one, in an order of rows that
+// avoids bank conflicts.
 // If lanes hold all rows of A at one or two steps along k (Intel), each form serves the other products, so
 // that a lane reads what lies along its steps. Two steps lie together: [row / 2][feature][row % 2].
 // Rows are padded so that the lanes of a wave touch all banks equally often.
@@ -23,6 +24,7 @@ struct FlashUnit {
   const MatrixUnit* unit;
 
   bool mma() const { return unit->form == MatrixUnit::Form::mma; }
+  bool mfma() const { return unit->form == MatrixUnit::Form::mfma; }
   int64_t own_rows() const { return mma() ? unit->m : unit->n; }
   int64_t tile() const { return mma() ? unit->n : unit->m; }  // other rows, or features, of C
   int64_t read() const { return mma() ? 16 : unit->m; }       // those that are read at once
@@ -38,7 +40,7 @@ struct FlashUnit {
   int64_t size() const { return static_cast<int64_t>(size_of(unit->input)); }
   int64_t chunk() const { return 16 / size(); }  // elements of 16 bytes
   // Steps along k that are read at once: features of a plain block, rows of a turned one.
-  int64_t plain_steps() const { return 2 * chunk(); }
+  int64_t plain_steps() const { return (mfma() ? unit->wave / unit->m : 2) * chunk(); }
   int64_t turned_steps() const {
     if (mma()) return 2 * chunk();
     return unit->m == 32 ? 8 : 16;
@@ -47,11 +49,18 @@ struct FlashUnit {
   /// and of their weights; how many units multiply it one after another; the part that unit u takes.
   std::string own_type() const { return unit->b_registers() == 8 ? "u32x8" : "u32x4"; }
   std::string plain_type() const { return unit->a_registers() == 8 ? "u32x8" : "u32x4"; }
-  std::string turned_type() const { return unit->m == 32 ? "u32x2" : plain_type(); }
-  std::string weights_type() const { return unit->m == 32 ? "u32x2" : own_type(); }
+  std::string turned_type() const { return short_runs() ? "u32x2" : plain_type(); }
+  std::string weights_type() const { return short_runs() ? "u32x2" : own_type(); }
   int64_t plain_units() const { return plain_steps() / unit->k; }
   int64_t turned_units() const { return turned_steps() / unit->k; }
   static std::string part_of(const std::string& name, int64_t units, int64_t u);
+  /// A lane has a run of four rows as its steps along rows, of 16 bits.
+  bool short_runs() const { return unit->m == 32 && size() == 2; }
+  /// Local memory needs no turned form.
+  bool one_form() const { return mma() || size() == 4; }
+  /// Lanes read own rows from global memory, because what a lane holds of them lies there in 16 bytes. In 32
+  /// bits a group's rows would take more local memory than the blocks do, and leave room for fewer waves.
+  bool reads_own_directly() const { return mfma() && size() == 4; }
   /// Whether attention's kernels can use it.
   bool fits() const;
 };
@@ -77,7 +86,8 @@ class FlashBlock {
 
   /// `first`: the block's first row.
   void declare(Code& code, const std::string& first) const;
-  void declare_lanes(Code& code) const;  // the places from which a lane reads; declare() does so too
+  void declare_memory(Code& code, const std::string& first) const;  // where it begins; declare() does so too
+  void declare_lanes(Code& code) const;  // the places from which a lane reads; as well
   void declare_held(Code& code) const;
   /// Reads the item's chunks into its registers. `left`: how many rows remain from the block's first one on;
   /// "": enough.
@@ -87,7 +97,11 @@ class FlashBlock {
   void copy(Code& code, const std::string& at, const std::string& left) const;
   void advance(Code& code) const;  // by a block
 
-  /// Reads own rows: `part` gets the features of step `f`, of the rows from `row` on.
+  /// Reads own rows from global memory: `part` gets the features of step `f`, of the rows from `row` on.
+  /// `left` as in load().
+  void load_own(Code& code, const std::string& part, const std::string& row, const std::string& f,
+                const std::string& left) const;
+  /// The same from local memory.
   void read_own(Code& code, const std::string& part, const std::string& at, const std::string& row,
                 const std::string& f) const;
   /// The same for other rows; `j` counts by FlashUnit::read().
@@ -104,8 +118,8 @@ class FlashBlock {
   std::string place(const std::string& row, const std::string& feature) const;
 
  private:
-  bool turned() const { return size_.turned && !unit_.mma(); }
-  bool plain() const { return size_.plain || unit_.mma(); }
+  bool turned() const { return size_.turned && !unit_.one_form(); }
+  bool plain() const { return size_.plain || unit_.one_form(); }
   int64_t steps() const { return size_.a ? unit_.steps() : 1; }  // that lie together
   int64_t pitch() const { return features_ * steps() + unit_.chunk(); }
   // The turned form: padding of a row and after eight rows, and pairs of rows that neighbours fill.
@@ -124,7 +138,8 @@ class FlashBlock {
   void declare_chunk(Code& code) const;
   void open_share(Code& code, bool places) const;
   void close_share(Code& code) const;
-  void load_chunk(Code& code, const std::string& held, int64_t row, const std::string& left) const;
+  void load_chunk(Code& code, const std::string& held, const std::string& from, int64_t row,
+                  const std::string& left) const;
   std::string inside(int64_t row, int64_t element, const std::string& left) const;
   void store_pairs(Code& code, const std::string& at) const;
 

@@ -52,7 +52,10 @@ int64_t FlashKernel::stage_elements() const {
   return other_1_.elements() + (other_2_ ? other_2_->elements() : 0);
 }
 
-int64_t FlashKernel::own_elements() const { return own_1_.elements() + (own_2_ ? own_2_->elements() : 0); }
+int64_t FlashKernel::own_elements() const {
+  if (u_.reads_own_directly()) return 0;
+  return own_1_.elements() + (own_2_ ? own_2_->elements() : 0);
+}
 
 bool FlashKernel::own_in_turn() const {
   return own_2_ && !point_.own_local && own_elements() > stages() * stage_elements();
@@ -91,6 +94,7 @@ bool FlashKernel::even() const {
 
 bool FlashKernel::fits(const GpuTraits& traits, int64_t most_local_bytes) const {
   if (point_.items() > traits.max_group_size || local_bytes() > most_local_bytes) return false;
+  if (point_.own_local && u_.reads_own_directly()) return false;
   for (const FlashBlock* block :
        {&own_1_, &other_1_, own_2_ ? &*own_2_ : nullptr, other_2_ ? &*other_2_ : nullptr})
     if (block != nullptr && !block->fits()) return false;
@@ -177,8 +181,13 @@ void FlashKernel::begin() {
                          lane_part(u_.unit->c, u_.own())));
 }
 
-/// Own rows go through local memory too, because the unit's loads read its layout.
+/// Own rows go through local memory too if the unit's loads read its layout.
 void FlashKernel::load_own() {
+  if (u_.reads_own_directly()) {
+    load_own_directly(own_1_, "own_1");
+    if (own_2_) load_own_directly(*own_2_, "own_2");
+    return;
+  }
   const auto fill = [&](const FlashBlock& block, int64_t at) {
     block.declare(code_, "first");
     code_.open("");
@@ -214,6 +223,19 @@ void FlashKernel::load_own() {
   read(own_1_, "own_1", 0);
   if (own_2_) read(*own_2_, "own_2", own_1_.elements());
   code_.line("LOCAL_BARRIER();");
+}
+
+void FlashKernel::load_own_directly(const FlashBlock& block, const char* name) {
+  const std::string left = p_.own() % point_.rows() == 0 ? "" : fmt::format("{} - first", p_.own());
+  const int64_t steps = block.features() / u_.plain_steps();
+  block.declare_memory(code_, "first");
+  code_.line(fmt::format("{} {}[{}][{}];", u_.own_type(), name, point_.tiles, steps));
+  each_tile("i", point_.tiles, [&] {
+    each_tile("f", steps, [&] {
+      block.load_own(code_, fmt::format("{}[i][f]", name),
+                     fmt::format("wave * {} + i * {}", point_.wave_rows(), u_.own_rows()), "f", left);
+    });
+  });
 }
 
 void FlashKernel::declare_rows() {

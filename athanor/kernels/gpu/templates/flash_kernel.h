@@ -96,6 +96,7 @@ class FlashKernel {
   void zeros(const std::string& name, int64_t tiles, int64_t fragments);
   void begin();
   void load_own();
+  void load_own_directly(const FlashBlock& block, const char* name);
   void declare_rows();
   void fetch(const std::string& next, const std::string& at);
   void load_numbers(const std::string& begin);

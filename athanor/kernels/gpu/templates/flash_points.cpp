@@ -19,6 +19,7 @@ constexpr FlashShape flash_mma_shapes[] = {{4, 2, 64}, {4, 1, 64}, {4, 2, 32},
 constexpr FlashShape flash_wmma_shapes[] = {{4, 2, 64}, {4, 2, 32}, {4, 1, 64},
                                             {4, 1, 32}, {2, 1, 32}, {4, 1, 16}};
 constexpr FlashShape flash_mfma_shapes[] = {{4, 1, 64}, {4, 1, 32}, {2, 1, 64}, {2, 1, 32}};
+constexpr FlashShape flash_mfma_f32_shapes[] = {{4, 1, 32}, {4, 2, 32}, {8, 1, 32}, {4, 1, 64}, {2, 1, 32}};
 // With two tiles Intel's compiler spills, because each multiplication writes its sums to new registers.
 constexpr FlashShape flash_dpas_shapes[] = {{16, 1, 32}, {8, 1, 64}, {8, 1, 32},
                                             {8, 1, 16},  {4, 1, 32}, {4, 1, 16}};
@@ -37,6 +38,7 @@ std::span<const FlashShape> flash_shapes(const AttentionProblem& p, const Matrix
     return all_gradients_shapes;
   }
   if (unit.form == MatrixUnit::Form::mma) return flash_mma_shapes;
+  if (unit.form == MatrixUnit::Form::mfma && unit.input == DType::f32) return flash_mfma_f32_shapes;
   if (unit.form == MatrixUnit::Form::mfma) return flash_mfma_shapes;
   if (unit.form == MatrixUnit::Form::dpas) return flash_dpas_shapes;
   return flash_wmma_shapes;
@@ -114,7 +116,7 @@ RankedPoints ranked_points(const AttentionProblem& problem, const GpuTraits& tra
       const bool in_order = problem.kind == AttentionKind::grad_qkv;
       ranked.emplace_back(in_order ? 0 : flash_cost(problem, kernel, point, traits), point);
     }
-    break;  // the units are in order, best first
+    if (!ranked.empty()) break;  // the units are in order, best first
   }
   return ranked;
 }
@@ -123,7 +125,7 @@ RankedPoints ranked_points(const AttentionProblem& problem, const GpuTraits& tra
 
 std::vector<FlashPoint> flash_points(const AttentionProblem& problem, const GpuTraits& traits) {
   // All gradients pass scores through local memory in pairs of 16 bits.
-  if (problem.tf32 && problem.kind == AttentionKind::grad_qkv) return {};
+  if (problem.dtype == DType::f32 && problem.kind == AttentionKind::grad_qkv) return {};
   // For tf32, whose elements take twice the room, a compute unit should have room for two groups; CUDA keeps
   // 1 KiB of each for itself. Large heads take what there is.
   const int64_t all = traits.most_local_bytes(), half = (all - 1024) / 2;
