@@ -117,31 +117,55 @@ TEST(GpuFlashStores, AreOfSixteenBytes) {
   }
 }
 
+/// The request for attention of GPT-2 small, or for its gradient by q or by k and v, with 8 texts.
+KernelRequest gpt2_attention(const char* op, FlashType type) {
+  const Shape x{8, 12, 1024, 64}, rows{8, 12, 1024};
+  const auto desc = [&](const Shape& shape) {
+    return OperandDesc{shape.rank() == 3 ? DType::f32 : type.dtype, shape, {}, contiguous_strides(shape)};
+  };
+  KernelRequest request{
+      &find_op(op), {{"causal", true}, {"scale", 0.125}}, {desc(x), desc(x), desc(x)}, {desc(x)}, {}};
+  if (type.tf32) request.compute = ComputeType::tf32;
+  if (op != std::string_view("scaled_dot_product_attention"))
+    for (const Shape& shape : {x, rows, rows}) request.inputs.push_back(desc(shape));
+  if (op == std::string_view("attention_grad_k")) {
+    request.with.push_back(&find_op("attention_grad_v"));
+    request.outputs.push_back(desc(x));
+  }
+  return request;
+}
+
 // GPT-2 small with 8 texts of 1024 tokens. If a SIMD had only one wave, it would wait for loads and softmax.
 TEST(GpuFlashPoints, LeaveRoomForSeveralWavesOfCdna) {
-  const Shape x{8, 12, 1024, 64}, rows{8, 12, 1024};
-  const auto desc = [](const Shape& shape) {
-    return OperandDesc{shape.rank() == 3 ? DType::f32 : DType::f16, shape, {}, contiguous_strides(shape)};
+  const auto waves_of = [](const GpuTraits& traits, const GpuLaunch& launch) {
+    return traits.local_bytes / launch.local_bytes * (launch.group_size[0] / 64);
   };
   for (const char* architecture : {"gfx908", "gfx90a", "gfx942"}) {
     GpuTraits traits;
     add_architecture(traits, GpuTarget::hip, architecture);
     set_driver_facts(traits, GpuTarget::hip, architecture);
-    for (const char* op : {"scaled_dot_product_attention", "attention_grad_q", "attention_grad_k"}) {
-      KernelRequest request{
-          &find_op(op), {{"causal", true}, {"scale", 0.125}}, {desc(x), desc(x), desc(x)}, {desc(x)}, {}};
-      if (op != std::string_view("scaled_dot_product_attention"))
-        for (const Shape& shape : {x, rows, rows}) request.inputs.push_back(desc(shape));
-      if (op == std::string_view("attention_grad_k")) {
-        request.with.push_back(&find_op("attention_grad_v"));
-        request.outputs.push_back(desc(x));
+    for (const FlashType type : {FlashType{DType::f16}, FlashType{DType::f32}, FlashType{DType::f32, true}}) {
+      if (type.tf32 && architecture != std::string_view("gfx942")) continue;
+      for (const char* op : {"scaled_dot_product_attention", "attention_grad_q", "attention_grad_k"}) {
+        const KernelRequest request = gpt2_attention(op, type);
+        const auto all = candidates_for(request, traits);
+        EXPECT_LE(all.size(), 8U);
+        const GpuCandidate& first = all.at(0);
+        ASSERT_TRUE(is_flash(first)) << first.name;
+        EXPECT_EQ(first.name.starts_with("tf32 "), type.tf32) << first.name;
+        const GpuLaunch& launch = first.launches.at(0);
+        // gfx908 has too few registers for two waves of the gradients of k and v in f16, but each SIMD has 1.
+        const bool few = architecture == std::string_view("gfx908") && !request.with.empty();
+        EXPECT_GE(waves_of(traits, launch), few ? 4 : 8)
+            << first.name << " of " << op << " on " << architecture;
+        // Else the compiler would let sums wander between two register files.
+        EXPECT_EQ(launch.source.find("ROOM_FOR_WAVES(2)") != std::string::npos, type.dtype == DType::f32)
+            << first.name << " of " << op << " on " << architecture;
+        // Lanes are timed beside them, but do not round factors.
+        if (type.dtype == DType::f32) {
+          EXPECT_EQ(std::ranges::all_of(all, is_flash), type.tf32) << op;
+        }
       }
-      const GpuCandidate first = candidates_for(request, traits).at(0);
-      const GpuLaunch& launch = first.launches.at(0);
-      const int64_t groups = traits.local_bytes / launch.local_bytes, waves = launch.group_size[0] / 64;
-      // gfx908 has too few registers for two waves of the gradients of k and v, but each SIMD has at least 1.
-      const bool few = architecture == std::string_view("gfx908") && !request.with.empty();
-      EXPECT_GE(groups * waves, few ? 4 : 8) << first.name << " of " << op << " on " << architecture;
     }
   }
 }

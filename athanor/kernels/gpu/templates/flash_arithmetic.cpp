@@ -11,12 +11,15 @@ namespace {
 
 std::string number(double value) { return fmt::format("{:.9e}f", value); }
 
-/// f(f(a, b), f(c, d)) for a power of two of values: in a tree, few operations wait for each other.
-std::string tree(std::vector<std::string> values,
+/// f(f(a, b), f(c, d)) for a power of two of values: in a tree, few operations wait for each other. `apart`:
+/// f(f(a, c), f(b, d)), so that neighbours take part in the same operation of vectors.
+std::string tree(std::vector<std::string> values, bool apart,
                  const std::function<std::string(std::string, std::string)>& f) {
   while (values.size() > 1) {
     std::vector<std::string> half;
-    for (size_t i = 0; i + 1 < values.size(); i += 2) half.push_back(f(values[i], values[i + 1]));
+    const size_t count = values.size() / 2;
+    for (size_t i = 0; i < count; ++i)
+      half.push_back(apart ? f(values[i], values[i + count]) : f(values[2 * i], values[2 * i + 1]));
     values = std::move(half);
   }
   return values.front();
@@ -47,6 +50,7 @@ void FlashKernel::fence(bool wanted) {
 /// result += own rows by other rows, along features.
 void FlashKernel::product(const std::string& result, const FlashBlock& own, const std::string& held,
                           int64_t own_at, const FlashBlock& other, const std::string& at) {
+  if (reads_ahead()) return product_ahead(result, own, held, other, at);
   each_tile("f", own.features() / u_.plain_steps(), [&] {
     fence(!tight());
     if (point_.own_local) {
@@ -87,13 +91,7 @@ void FlashKernel::product(const std::string& result, const FlashBlock& own, cons
 /// mask.
 void FlashKernel::limit() {
   const int64_t shift = p_.keys - p_.queries;
-  if (scaled_first() && !masked())
-    each_tile("i", point_.tiles, [&] {
-      each_tile("j", score_tiles(), [&] {
-        for (int e = 0; e < elements(); ++e)
-          code_.line(fmt::format("scores[i][j][{}] *= {};", e, number(p_.scale * std::numbers::log2e)));
-      });
-    });
+  if (scaled_first() && !masked() && p_.scale <= 0) scale_scores();
   std::string when;
   const auto either = [&](const std::string& condition) { when += (when.empty() ? "" : " || ") + condition; };
   if (masked()) either("1");
@@ -131,13 +129,25 @@ void FlashKernel::limit() {
   code_.close();
 }
 
+void FlashKernel::scale_scores() {
+  const std::string factor = number(p_.scale * std::numbers::log2e);
+  each_tile("i", point_.tiles, [&] {
+    each_tile("j", score_tiles(), [&] {
+      if (packs()) return code_.line(fmt::format("scores[i][j] *= {};", factor));
+      for (int e = 0; e < elements(); ++e) code_.line(fmt::format("scores[i][j][{}] *= {};", e, factor));
+    });
+  });
+}
+
 /// Scores become weights relative to the largest score so far; the sums so far shrink accordingly.
 void FlashKernel::weigh_by_softmax() {
+  // Compilers quiet NaNs of what MFMA computes before they compare it. A product does that too, right before.
+  if (packs() && !masked() && p_.scale > 0) scale_scores();
   const auto of_slot = [&](int slot, const auto& f) {
     std::vector<std::string> values;
     for (int e = 0; e < elements(); ++e)
       if (slot_of(e) == slot) values.push_back(fmt::format("scores[i][j][{}]", e));
-    return tree(values, f);
+    return tree(values, packs(), f);
   };
   if (sums_anew()) code_.line(fmt::format("f32 shrink[{}];", point_.tiles));
   each_tile("i", point_.tiles, [&] {
@@ -161,7 +171,12 @@ void FlashKernel::weigh_by_softmax() {
       code_.line(fmt::format("largest[i][{0}] = now_{0}, total[i][{0}] *= shrink_{0};", s));
     }
     each_tile("j", score_tiles(), [&] {
-      for (int e = 0; e < elements(); ++e)
+      if (packs()) {
+        code_.line(fmt::format("scores[i][j] = (scores[i][j] - base_0){};",
+                               masked() ? times_f32(std::numbers::log2e) : ""));
+        exponentiate();
+      }
+      for (int e = 0; e < elements() && !packs(); ++e)
         code_.line(
             fmt::format("scores[i][j][{}] = {};", e,
                         power(fmt::format("scores[i][j][{}]", e), fmt::format("base_{}", slot_of(e)))));
@@ -170,15 +185,28 @@ void FlashKernel::weigh_by_softmax() {
     if (sums_anew()) return code_.line("shrink[i] = shrink_0;");
     if (sums_by_second())
       each_tile("f", other_2_->features() / u_.tile(), [&] {
+        if (packs()) return code_.line("sums_2[i][f] *= shrink_0;");
         for (int e = 0; e < elements(); ++e)
           code_.line(fmt::format("sums_2[i][f][{}] *= shrink_{};", e, slot_of(e)));
       });
   });
 }
 
+void FlashKernel::exponentiate() {
+  for (int e = 0; e < elements(); ++e)
+    code_.line(fmt::format("scores[i][j][{0}] = EXP2(scores[i][j][{0}]);", e));
+}
+
 void FlashKernel::weigh_by_lse(const std::string& numbers) {
   each_tile("i", point_.tiles, [&] {
     each_tile("j", score_tiles(), [&] {
+      if (packs() && !by_keys()) {
+        code_.line(masked() ? fmt::format("scores[i][j] = (scores[i][j] - own_lse[i][0]) * {};",
+                                          number(std::numbers::log2e))
+                            : fmt::format("scores[i][j] = VFMA({}, scores[i][j], {}, -own_lse[i][0]);",
+                                          elements(), factor()));
+        return exponentiate();
+      }
       for (int e = 0; e < elements(); ++e) {
         const std::string lse =
             by_keys() ? fmt::format("numbers[{} + other_lane + j * {} + {}]", numbers, u_.tile(), other_of(e))
@@ -210,7 +238,7 @@ void FlashKernel::pack(const std::string& weights, const std::string& step, cons
     return fmt::format("NEAR_PACKED({}, {}{}, {}{})", language_name(p_.dtype), tile, fmt::format("[{}]", e),
                        tile, fmt::format("[{}]", e + 1));
   };
-  if (u_.mfma() && u_.size() == 4) {
+  if (u_.mfma_f32()) {
     // A lane has the elements of its own C, of which there are four in a step.
     const int64_t steps = u_.unit->m / u_.turned_steps();  // of a tile
     for (int r = 0; r < 4; ++r)
@@ -264,6 +292,7 @@ void FlashKernel::pack(const std::string& weights, const std::string& step, cons
 }
 
 void FlashKernel::sum(const Sum& what) {
+  if (reads_ahead()) return sum_ahead(what);
   each_tile("t", what.steps, [&] {
     fence(!tight());
     code_.line(fmt::format("{} p[{}];", u_.weights_type(), what.tiles));

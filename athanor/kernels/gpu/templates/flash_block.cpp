@@ -294,7 +294,7 @@ void FlashBlock::read_plain(Code& code, const std::string& part, const std::stri
 void FlashBlock::read_turned(Code& code, const std::string& part, const std::string& at, const std::string& t,
                              const std::string& f) const {
   const std::string n = name();
-  if (unit_.mfma() && unit_.size() == 4) {
+  if (unit_.mfma_f32()) {
     // A lane has four rows one after another as its steps: the scores' rows in its C.
     code.line(fmt::format("const int from = {} + {} * {} + {} * {} + {}_turned_lane;", at, t,
                           unit_.turned_steps() * pitch(), f, unit_.read(), n));

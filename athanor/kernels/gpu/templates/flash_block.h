@@ -25,6 +25,7 @@ struct FlashUnit {
 
   bool mma() const { return unit->form == MatrixUnit::Form::mma; }
   bool mfma() const { return unit->form == MatrixUnit::Form::mfma; }
+  bool mfma_f32() const { return mfma() && size() == 4; }
   int64_t own_rows() const { return mma() ? unit->m : unit->n; }
   int64_t tile() const { return mma() ? unit->n : unit->m; }  // other rows, or features, of C
   int64_t read() const { return mma() ? 16 : unit->m; }       // those that are read at once
@@ -60,7 +61,7 @@ struct FlashUnit {
   bool one_form() const { return mma() || size() == 4; }
   /// Lanes read own rows from global memory, because what a lane holds of them lies there in 16 bytes. In 32
   /// bits a group's rows would take more local memory than the blocks do, and leave room for fewer waves.
-  bool reads_own_directly() const { return mfma() && size() == 4; }
+  bool reads_own_directly() const { return mfma_f32(); }
   /// Whether attention's kernels can use it.
   bool fits() const;
 };

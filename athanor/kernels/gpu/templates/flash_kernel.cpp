@@ -150,7 +150,8 @@ void FlashKernel::begin() {
       fmt::format("// A group has {} {}, each of its {} waves {}, and takes the {} in blocks of {}, by {}.",
                   point_.rows(), by_keys() ? "keys" : "queries", point_.waves, point_.wave_rows(),
                   by_keys() ? "queries" : "keys", point_.block, u_.unit->name));
-  code_.open(fmt::format("KERNEL void flash_attention({})", p_.parameters));
+  const std::string room = point_.room > 0 ? fmt::format("ROOM_FOR_WAVES({}) ", point_.room) : "";
+  code_.open(fmt::format("KERNEL {}void flash_attention({})", room, p_.parameters));
   code_.line(p_.binds);
   const std::string_view type = language_name(p_.dtype);
   const int64_t of_numbers = by_keys() ? stages() * 2 * point_.items() : 0;
@@ -236,6 +237,10 @@ void FlashKernel::load_own_directly(const FlashBlock& block, const char* name) {
                      fmt::format("wave * {} + i * {}", point_.wave_rows(), u_.own_rows()), "f", left);
     });
   });
+  // So that all are there before the loop, which would wait in every round for what it has begun to read.
+  each_tile("i", point_.tiles, [&] {
+    each_tile("f", steps, [&] { code_.line(fmt::format("HIDDEN_VECTOR({}[i][f]);", name)); });
+  });
 }
 
 void FlashKernel::declare_rows() {
@@ -270,16 +275,16 @@ void FlashKernel::load_numbers(const std::string& begin) {
   code_.open("");
   code_.line(
       fmt::format("const i64 row = batch * {} + MIN({} + item, {});", p_.queries, begin, p_.queries - 1));
-  code_.line(fmt::format("held_lse = LOAD({}, lse, {}){};", language_name(p_.lse.dtype), p_.lse.index,
-                         times_f32(of_lse())));
+  code_.line(fmt::format("held_lse = LOAD({}, lse, {});", language_name(p_.lse.dtype), p_.lse.index));
   code_.line(fmt::format("held_delta = LOAD({}, delta, {});", language_name(p_.delta.dtype), p_.delta.index));
   code_.close();
 }
 
+/// Only here is the log-sum-exp multiplied: right behind its load, the wave would wait for it.
 void FlashKernel::store_numbers(const std::string& at) {
   const std::string lse = plus(at, "item");
-  code_.line(
-      fmt::format("numbers[{}] = held_lse, numbers[{}] = held_delta;", lse, plus(lse, point_.items())));
+  code_.line(fmt::format("numbers[{}] = held_lse{}, numbers[{}] = held_delta;", lse, times_f32(of_lse()),
+                         plus(lse, point_.items())));
 }
 
 /// Fetches the block that begins at other row `next`: a whole block or, at the end, the remaining rows and

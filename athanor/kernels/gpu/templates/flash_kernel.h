@@ -22,6 +22,7 @@ struct FlashPoint {
   bool own_local = false;  // own rows stay in local memory, else in registers
   bool unrolled = false;   // the text has each round of loops over tiles
   bool at_launch = false;  // local memory is asked for at launch, because it is more than kernels may declare
+  int64_t room = 0;        // waves for which a SIMD must have registers; 0: the compiler decides
   int64_t parts = 0;  // of a head's keys, for all three gradients: groups take chunks of own rows in turn
 
   int64_t items() const { return waves * unit.unit->wave; }
@@ -56,7 +57,9 @@ class FlashKernel {
   bool by_keys() const { return p_.by_keys(); }
   bool of_all() const { return p_.kind == AttentionKind::grad_qkv; }
   /// Whether scores are multiplied by the scale in a separate step; else within the exponent.
-  bool scaled_first() const { return masked() || p_.scale <= 0; }
+  bool scaled_first() const { return masked() || p_.scale <= 0 || (softmax() && packs()); }
+  /// Whether scores are computed as vectors, of which CDNA2 takes two numbers at once.
+  bool packs() const { return u_.mfma_f32(); }
   std::string factor() const;  // of scores in an exponent of 2
   /// A score's weight relative to the base. Both are exponents of 2, or with a mask of e: times log2(e), one
   /// of -3.4e38 would overflow, and a row that it hides as a whole would have no weights.
@@ -107,7 +110,9 @@ class FlashKernel {
   void product(const std::string& result, const FlashBlock& own, const std::string& held, int64_t own_at,
                const FlashBlock& other, const std::string& at);
   void limit();
+  void scale_scores();
   void weigh_by_softmax();
+  void exponentiate();
   void weigh_by_lse(const std::string& numbers);
   void score_gradients(const std::string& numbers);
   /// sums += weights by rows, in steps along rows. `weights` fills p[i], and `part` reads the rows' features.
@@ -120,6 +125,11 @@ class FlashKernel {
   /// Whether a block's sums are computed from zero, and then added to the sums so far (flash_anew.cpp).
   bool sums_anew() const { return softmax() && sums_by_second() && u_.by_steps(); }
   void sum_anew(const FlashBlock& other, const std::string& at);
+  bool reads_ahead() const { return u_.mfma_f32(); }
+  void each_read(int64_t steps, const Body& read, const Body& multiply);
+  void product_ahead(const std::string& result, const FlashBlock& own, const std::string& held,
+                     const FlashBlock& other, const std::string& at);
+  void sum_ahead(const Sum& what);
   void sum_others(const std::string& sums, const std::string& weights, const FlashBlock& other,
                   const std::string& at);
   /// To `to`: "p[i]".

@@ -19,7 +19,10 @@ constexpr FlashShape flash_mma_shapes[] = {{4, 2, 64}, {4, 1, 64}, {4, 2, 32},
 constexpr FlashShape flash_wmma_shapes[] = {{4, 2, 64}, {4, 2, 32}, {4, 1, 64},
                                             {4, 1, 32}, {2, 1, 32}, {4, 1, 16}};
 constexpr FlashShape flash_mfma_shapes[] = {{4, 1, 64}, {4, 1, 32}, {2, 1, 64}, {2, 1, 32}};
-constexpr FlashShape flash_mfma_f32_shapes[] = {{4, 1, 32}, {4, 2, 32}, {8, 1, 32}, {4, 1, 64}, {2, 1, 32}};
+// In f32 a block of 64 leaves room for one wave of a SIMD, and with two tiles of 32 rows compilers spill from
+// 96 features on. The units of 16 rows leave room for more waves of many features.
+constexpr FlashShape flash_mfma_f32_shapes[] = {{4, 1, 32}, {2, 1, 32}};
+constexpr FlashShape flash_mfma_f32_small_shapes[] = {{4, 1, 32}, {4, 2, 32}, {4, 1, 16}};
 // With two tiles Intel's compiler spills, because each multiplication writes its sums to new registers.
 constexpr FlashShape flash_dpas_shapes[] = {{16, 1, 32}, {8, 1, 64}, {8, 1, 32},
                                             {8, 1, 16},  {4, 1, 32}, {4, 1, 16}};
@@ -38,7 +41,10 @@ std::span<const FlashShape> flash_shapes(const AttentionProblem& p, const Matrix
     return all_gradients_shapes;
   }
   if (unit.form == MatrixUnit::Form::mma) return flash_mma_shapes;
-  if (unit.form == MatrixUnit::Form::mfma && unit.input == DType::f32) return flash_mfma_f32_shapes;
+  if (FlashUnit{&unit}.mfma_f32()) {
+    if (unit.m == 32) return flash_mfma_f32_shapes;
+    return flash_mfma_f32_small_shapes;
+  }
   if (unit.form == MatrixUnit::Form::mfma) return flash_mfma_shapes;
   if (unit.form == MatrixUnit::Form::dpas) return flash_dpas_shapes;
   return flash_wmma_shapes;
@@ -57,11 +63,15 @@ int64_t limit_with_own(const MatrixUnit& unit) {
 /// Waves for which a SIMD of CDNA has registers: 512 a lane from CDNA2 on. CDNA1 has 256, and another 256 in
 /// which only its matrix unit accumulates; its unit for bf16 is half as deep. The limits are what compilers
 /// were seen to need.
-double waves_by_registers(const AttentionProblem& p, const FlashKernel& kernel, const GpuTraits& traits) {
+int64_t waves_by_registers(const AttentionProblem& p, const FlashKernel& kernel, const GpuTraits& traits) {
   const int64_t wanted = kernel.registers() + (p.is_grad() ? 0 : 32);  // softmax needs more
   const bool one_file = std::ranges::any_of(traits.matrix_units, [](const MatrixUnit& unit) {
     return unit.input == DType::bf16 && unit.m == 32 && unit.k == 8;
   });
+  if (p.dtype == DType::f32) {
+    if (wanted > (one_file ? 220 : 136)) return 1;
+    return wanted > (one_file ? 136 : 96) ? 2 : 3;
+  }
   if (wanted > (one_file ? 184 : 152)) return 1;
   return one_file && wanted <= 152 ? 3 : 2;
 }
@@ -73,9 +83,14 @@ double speed_of_waves(const AttentionProblem& p, const FlashKernel& kernel, cons
   constexpr double simds = 4;  // of a compute unit
   const int64_t resident =
       std::min(traits.local_bytes / kernel.local_bytes(), ceil_div(groups, traits.compute_units));
-  const double waves =
-      std::min(static_cast<double>(resident * point.waves) / simds, waves_by_registers(p, kernel, traits));
+  const double waves = std::min(static_cast<double>(resident * point.waves) / simds,
+                                static_cast<double>(waves_by_registers(p, kernel, traits)));
   if (waves <= 1) return waves;
+  // In f32 the units take so long that two waves hide all else.
+  if (p.dtype == DType::f32) {
+    const double second = p.tf32 ? 0.4 : 0.12, third = p.tf32 ? 0.1 : 0.03;
+    return waves <= 2 ? 1 + second * (waves - 1) : 1 + second + third * (waves - 2);
+  }
   return waves <= 2 ? 1 + 0.4 * (waves - 1) : 1.4 + 0.2 * (waves - 2);
 }
 
@@ -83,11 +98,17 @@ double speed_of_waves(const AttentionProblem& p, const FlashKernel& kernel, cons
 double flash_cost(const AttentionProblem& p, const FlashKernel& kernel, const FlashPoint& point,
                   const GpuTraits& traits) {
   const int64_t groups = p.batches * ceil_div(p.own(), point.rows());
-  const auto rounds = static_cast<double>(ceil_div(groups, traits.compute_units));
+  auto rounds = static_cast<double>(ceil_div(groups, traits.compute_units));
   const auto block = static_cast<double>(point.block);
   double work = 1 + 8 / static_cast<double>(point.wave_rows()) + 8 / block + (point.own_local ? 0.25 : 0);
   if (point.unit.unit->form == MatrixUnit::Form::mfma) {
     if (!p.is_grad()) work += 8 / block;  // sums are scaled for each block
+    if (point.unit.mfma_f32()) {
+      // Of several groups that share a compute unit, not all end at once.
+      const double units = traits.compute_units;
+      rounds = std::max(1.0, static_cast<double>(groups) / units);
+      work = 1 + (p.tf32 ? 0.5 : 0.15) * (work - 1);
+    }
     work /= speed_of_waves(p, kernel, point, groups, traits);
   } else if (!kernel.even()) {
     work *= 3;
@@ -113,10 +134,11 @@ RankedPoints ranked_points(const AttentionProblem& problem, const GpuTraits& tra
       point.at_launch = FlashKernel(problem, point).local_bytes() > traits.local_bytes;
       const FlashKernel kernel(problem, point);
       if (!kernel.fits(traits, most_local_bytes) || kernel.registers() > register_limit(one)) continue;
+      if (unit.mfma_f32() && waves_by_registers(problem, kernel, traits) >= 2) point.room = 2;
       const bool in_order = problem.kind == AttentionKind::grad_qkv;
       ranked.emplace_back(in_order ? 0 : flash_cost(problem, kernel, point, traits), point);
     }
-    if (!ranked.empty()) break;  // the units are in order, best first
+    if (!ranked.empty() && !unit.mfma_f32()) break;  // the units are in order, best first
   }
   return ranked;
 }
