@@ -8,13 +8,13 @@ namespace athanor::gpu {
 
 /// Calls `multiply` with each step's operand in `part`, which `read` filled a step before. Both see the
 /// step's number as `n`.
-void FlashKernel::each_read(int64_t steps, const Body& read, const Body& multiply) {
+void FlashKernel::each_read(const std::string& type, int64_t steps, const Body& read, const Body& multiply) {
   code_.open("");
-  code_.line(fmt::format("{} parts[2];", u_.turned_type()));
+  code_.line(type + " parts[2];");
   const auto fill = [&](const char* begin, const char* n) {
     code_.open(begin);
     code_.line(fmt::format("const int n = {};", n));
-    code_.line(u_.turned_type() + " part;");
+    code_.line(type + " part;");
     read();
     code_.line("parts[n % 2] = part;");
     code_.close();
@@ -26,7 +26,7 @@ void FlashKernel::each_read(int64_t steps, const Body& read, const Body& multipl
   fence(true);
   code_.open("");
   code_.line("const int n = step;");
-  code_.line(u_.turned_type() + " part = parts[n % 2];");
+  code_.line(type + " part = parts[n % 2];");
   multiply();
   code_.close();
   code_.close();
@@ -38,7 +38,7 @@ void FlashKernel::product_ahead(const std::string& result, const FlashBlock& own
   const int64_t reads = point_.block / u_.read();
   const std::string f = fmt::format("(n / {})", reads), j = fmt::format("n % {}", reads);
   each_read(
-      own.features() / u_.plain_steps() * reads,
+      u_.plain_type(), own.features() / u_.plain_steps() * reads,
       [&] { other.read_plain(code_, "part", at, "(" + j + ")", f); },
       [&] {
         each_tile("i", point_.tiles, [&] {
@@ -51,20 +51,23 @@ void FlashKernel::product_ahead(const std::string& result, const FlashBlock& own
       });
 }
 
-void FlashKernel::sum_ahead(const Sum& what) {
+void FlashKernel::sum_ahead(const std::string& sums, const std::string& weights, const FlashBlock& other,
+                            const std::string& at) {
+  const int64_t reads = other.features() / u_.read();
+  const std::string step = fmt::format("const int t = n / {0}, f = n % {0};", reads);
   each_read(
-      what.steps * what.reads,
+      u_.turned_type(), point_.block / u_.turned_steps() * reads,
       [&] {
-        code_.line(fmt::format("const int t = n / {0}, f = n % {0};", what.reads));
-        what.part();
+        code_.line(step);
+        other.read_turned(code_, "part", at, "t", "f");
       },
       [&] {
-        code_.line(fmt::format("const int t = n / {0}, f = n % {0};", what.reads));
-        code_.line(fmt::format("{} p[{}];", u_.weights_type(), what.tiles));
-        each_tile("i", what.tiles, [&] {
-          what.weights();
+        code_.line(step);
+        code_.line(fmt::format("{} p[{}];", u_.weights_type(), point_.tiles));
+        each_tile("i", point_.tiles, [&] {
+          pack(weights, "t");
           for (int64_t u = 0; u < u_.turned_units(); ++u)
-            code_.line(fmt::format("MULTIPLY_ADD({}[i][f], {}, {});", what.sums,
+            code_.line(fmt::format("MULTIPLY_ADD({}[i][f], {}, {});", sums,
                                    FlashUnit::part_of("part", u_.turned_units(), u),
                                    FlashUnit::part_of("p[i]", u_.turned_units(), u)));
         });

@@ -292,7 +292,6 @@ void FlashKernel::pack(const std::string& weights, const std::string& step, cons
 }
 
 void FlashKernel::sum(const Sum& what) {
-  if (reads_ahead()) return sum_ahead(what);
   each_tile("t", what.steps, [&] {
     fence(!tight());
     code_.line(fmt::format("{} p[{}];", u_.weights_type(), what.tiles));
@@ -327,6 +326,7 @@ void FlashKernel::sum(const Sum& what) {
 void FlashKernel::sum_others(const std::string& sums, const std::string& weights, const FlashBlock& other,
                              const std::string& at) {
   if (sums_anew()) return sum_anew(other, at);
+  if (reads_ahead()) return sum_ahead(sums, weights, other, at);
   sum({.sums = sums,
        .tiles = point_.tiles,
        .reads = other.features() / u_.read(),

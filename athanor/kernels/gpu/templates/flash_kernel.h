@@ -59,7 +59,7 @@ class FlashKernel {
   /// Whether scores are multiplied by the scale in a separate step; else within the exponent.
   bool scaled_first() const { return masked() || p_.scale <= 0 || (softmax() && packs()); }
   /// Whether scores are computed as vectors, of which CDNA2 takes two numbers at once.
-  bool packs() const { return u_.mfma_f32(); }
+  bool packs() const { return u_.mfma(); }
   std::string factor() const;  // of scores in an exponent of 2
   /// A score's weight relative to the base. Both are exponents of 2, or with a mask of e: times log2(e), one
   /// of -3.4e38 would overflow, and a row that it hides as a whole would have no weights.
@@ -125,11 +125,12 @@ class FlashKernel {
   /// Whether a block's sums are computed from zero, and then added to the sums so far (flash_anew.cpp).
   bool sums_anew() const { return softmax() && sums_by_second() && u_.by_steps(); }
   void sum_anew(const FlashBlock& other, const std::string& at);
-  bool reads_ahead() const { return u_.mfma_f32(); }
-  void each_read(int64_t steps, const Body& read, const Body& multiply);
+  bool reads_ahead() const { return u_.mfma() && !point_.own_local; }
+  void each_read(const std::string& type, int64_t steps, const Body& read, const Body& multiply);
   void product_ahead(const std::string& result, const FlashBlock& own, const std::string& held,
                      const FlashBlock& other, const std::string& at);
-  void sum_ahead(const Sum& what);
+  void sum_ahead(const std::string& sums, const std::string& weights, const FlashBlock& other,
+                 const std::string& at);
   void sum_others(const std::string& sums, const std::string& weights, const FlashBlock& other,
                   const std::string& at);
   /// To `to`: "p[i]".

@@ -94,21 +94,23 @@ double speed_of_waves(const AttentionProblem& p, const FlashKernel& kernel, cons
   return waves <= 2 ? 1 + 0.4 * (waves - 1) : 1.4 + 0.2 * (waves - 2);
 }
 
+double rounds_of(int64_t groups, const FlashPoint& point, const GpuTraits& traits) {
+  const auto whole = static_cast<double>(ceil_div(groups, traits.compute_units));
+  // Of several groups that share a compute unit of CDNA, not all end at once.
+  if (!point.unit.mfma()) return whole;
+  return std::max(1.0, static_cast<double>(groups) / traits.compute_units);
+}
+
 /// Time on a full device, in own rows: rounds of groups. Many own rows read less of local memory.
 double flash_cost(const AttentionProblem& p, const FlashKernel& kernel, const FlashPoint& point,
                   const GpuTraits& traits) {
   const int64_t groups = p.batches * ceil_div(p.own(), point.rows());
-  auto rounds = static_cast<double>(ceil_div(groups, traits.compute_units));
+  const double rounds = rounds_of(groups, point, traits);
   const auto block = static_cast<double>(point.block);
   double work = 1 + 8 / static_cast<double>(point.wave_rows()) + 8 / block + (point.own_local ? 0.25 : 0);
   if (point.unit.unit->form == MatrixUnit::Form::mfma) {
     if (!p.is_grad()) work += 8 / block;  // sums are scaled for each block
-    if (point.unit.mfma_f32()) {
-      // Of several groups that share a compute unit, not all end at once.
-      const double units = traits.compute_units;
-      rounds = std::max(1.0, static_cast<double>(groups) / units);
-      work = 1 + (p.tf32 ? 0.5 : 0.15) * (work - 1);
-    }
+    if (point.unit.mfma_f32()) work = 1 + (p.tf32 ? 0.5 : 0.15) * (work - 1);
     work /= speed_of_waves(p, kernel, point, groups, traits);
   } else if (!kernel.even()) {
     work *= 3;
@@ -134,7 +136,7 @@ RankedPoints ranked_points(const AttentionProblem& problem, const GpuTraits& tra
       point.at_launch = FlashKernel(problem, point).local_bytes() > traits.local_bytes;
       const FlashKernel kernel(problem, point);
       if (!kernel.fits(traits, most_local_bytes) || kernel.registers() > register_limit(one)) continue;
-      if (unit.mfma_f32() && waves_by_registers(problem, kernel, traits) >= 2) point.room = 2;
+      if (unit.mfma() && waves_by_registers(problem, kernel, traits) >= 2) point.room = 2;
       const bool in_order = problem.kind == AttentionKind::grad_qkv;
       ranked.emplace_back(in_order ? 0 : flash_cost(problem, kernel, point, traits), point);
     }
