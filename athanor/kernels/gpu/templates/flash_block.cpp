@@ -60,6 +60,12 @@ bool FlashBlock::fits() const {
 void FlashBlock::declare_chunk(Code& code) const {
   code.line(
       fmt::format("const int work = {};", share() == 1 ? "item" : fmt::format("item + i * {}", size_.items)));
+  if (wide() && loads() == 2)
+    // Eight neighbours fill four pairs of rows of two chunks: so they use all banks once in both forms.
+    return code.line(
+        fmt::format("const int row = (work % 4 + work / 8 % 4 * 4) * 2 + work / {} * 32, chunk = work / 32 % "
+                    "{} * 2 + work / 4 % 2;",
+                    16 * chunks(), chunks() / 2));
   if (loads() == 2)
     code.line(fmt::format("const int row = work % {0} * 2 + work / {1} * {2}, chunk = work / {0} % {3};",
                           pairs_together(), pairs_together() * chunks(), 2 * pairs_together(), chunks()));
