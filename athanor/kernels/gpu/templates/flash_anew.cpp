@@ -1,6 +1,7 @@
 // The result's sums by Intel's units. If the sums so far shrank before the units add to them, Intel's
-// compiler would hold them twice, before and after that: with 128 features it spilled 106 of 256 registers. So
-// a block's sums begin at zero, a few features at a time, and an FMA both shrinks the sums so far and adds.
+// compiler would hold them twice, before and after that: with 128 features it spilled 106 of 256 registers.
+// So a block's sums begin at zero, a few features at a time, and an FMA both shrinks the sums so far and
+// adds.
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/templates/flash_kernel.h"
