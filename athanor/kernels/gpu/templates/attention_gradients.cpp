@@ -140,8 +140,10 @@ struct InOneKernel {
   InOneKernel(const KernelRequest& request, const GpuTraits& traits) {
     const bool units = !flash_points(attention_problem(queries_of(request), Kind::grad_q), traits).empty();
     if (units) add_flash(follow, request, traits);
-    if (units && !lanes_beside_units(traits)) return;
     const AttentionProblem problem = attention_problem(keys_and_values_of(request), Kind::grad_qkv);
+    // In f32 units compute no three in one kernel, lanes do.
+    const bool only_lanes = problem.dtype == DType::f32 && !problem.tf32;
+    if (units && !only_lanes && !lanes_beside_units(traits)) return;
     for (const AttentionPoint& point :
          traits.grain->points->attention(problem, AttentionFootprint(problem), traits)) {
       // Without a side, items have rows of their own: those of a group would add to the same gradient.
