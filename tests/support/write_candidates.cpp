@@ -302,6 +302,7 @@ class Writer {
                               {"op", op},
                               {"kernel", title + candidate.name},
                               {"dtype", type},
+                              {"compile_options", launch.compile_options},
                               {"group_size", launch.group_size},
                               {"local_bytes", launch.local_bytes}};
       if (!problem_.is_null()) {

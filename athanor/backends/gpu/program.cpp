@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -192,19 +194,24 @@ std::vector<std::vector<Part>> divided(std::vector<Part> parts, size_t cores) {
 
 void compile_together(GpuDevice& device, const std::vector<const GpuLaunch*>& launches) {
   const GpuTarget target = device.facts().target;
-  std::vector<Part> fresh;
+  std::map<std::string, std::vector<Part>> fresh;  // by the compiler's options
   for (const GpuLaunch* launch : launches) {
     std::string key = program_key(*launch, render(*launch, target));
-    if (is_loaded(device, key) || std::ranges::find(fresh, key, &Part::key) != fresh.end() ||
-        (!fresh.empty() && fresh.front().launch->compile_options != launch->compile_options) ||
+    std::vector<Part>& alike = fresh[launch->compile_options];  // a program's kernels share them
+    if (is_loaded(device, key) || std::ranges::find(alike, key, &Part::key) != alike.end() ||
         KernelCache::instance().has_binary(binary_key(device, key)))
       continue;
-    fresh.push_back({launch, std::move(key)});
+    alike.push_back({launch, std::move(key)});
   }
-  if (fresh.size() < 2) return;
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const size_t count = fresh.size();
-  const auto programs = divided(std::move(fresh), cores);
+  size_t count = 0;
+  std::vector<std::vector<Part>> programs;
+  for (auto& [options, parts] : fresh) {
+    if (parts.size() < 2) continue;
+    count += parts.size();
+    std::ranges::move(divided(std::move(parts), cores), std::back_inserter(programs));
+  }
+  if (programs.empty()) return;
   tell_wait("compiling kernels",
             fmt::format("{} in {} program{}", count, programs.size(), programs.size() == 1 ? "" : "s"));
   in_threads(

@@ -46,8 +46,8 @@ inline std::string strided(const std::string& index, int64_t stride, bool wide) 
   if (stride == 1) return index;
   return wide ? times64(operand(index), stride) : times(operand(index), stride);
 }
-/// An unrolled loop from 0 to `count`; for a single iteration only its body, which gets "0" for the index.
 using LoopBody = std::function<void(const std::string& index)>;
+/// An unrolled loop from 0 to `count`; for a single iteration only its body, which gets "0" for the index.
 void unrolled(Code& code, const char* index, int64_t count, const LoopBody& body);
 /// From `first` to `end`.
 void unrolled(Code& code, const char* index, int64_t first, int64_t end, const LoopBody& body);

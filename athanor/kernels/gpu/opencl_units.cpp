@@ -177,7 +177,7 @@ std::string_view opencl_compile_options(const MatrixUnit& unit) {
   // By default kernels get 128 of Intel's registers, and one with this unit would spill.
   if (unit.form == Form::dpas) return "-cl-intel-256-GRF-per-thread";
   if (unit.form == Form::mma) return "-DNVIDIA_UNITS";
-  return unit.of_lanes() && unit.instruction == dot_of_bytes ? "" : "-DAMD_UNITS";
+  return unit.instruction == dot_of_bytes ? "" : "-DAMD_UNITS";
 }
 
 }  // namespace athanor

@@ -147,8 +147,12 @@ GpuLaunch ChannelsLast::launch(GpuLaunch::Argument from, GpuLaunch::Argument to,
   }
   code.line(fmt::format("const bool inside = {};", inside));
   const std::string at = affine(0, images.strides, {"image", channel, "y", "x"});
-  code.line(fmt::format("STORE({}, block, e / {} * {} + e % {}, inside ? {} : 0.0f);", language_name(type),
-                        high, pitch, high, element_at("from", read(), computed, at, channel)));
+  const std::string place = fmt::format("e / {} * {} + e % {}", high, pitch, high);
+  const std::string value =
+      fmt::format("inside ? {} : 0.0f", element_at("from", read(), computed, at, channel));
+  // In OpenCL, STORE writes f16 to global memory alone.
+  code.line(type == DType::f16 ? fmt::format("block[{}] = f16_of({});", place, value)
+                               : fmt::format("STORE({}, block, {}, {});", language_name(type), place, value));
   code.close();
   code.line("BARRIER();");
   code.open(fmt::format("for (int e = LOCAL_ID(0); e < {}; e += {})", wide * high, items));

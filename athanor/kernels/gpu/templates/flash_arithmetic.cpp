@@ -201,10 +201,11 @@ void FlashKernel::weigh_by_lse(const std::string& numbers) {
   each_tile("i", point_.tiles, [&] {
     each_tile("j", score_tiles(), [&] {
       if (packs() && !by_keys()) {
-        code_.line(masked() ? fmt::format("scores[i][j] = (scores[i][j] - own_lse[i][0]) * {};",
-                                          number(std::numbers::log2e))
-                            : fmt::format("scores[i][j] = VFMA({}, scores[i][j], {}, -own_lse[i][0]);",
-                                          elements(), factor()));
+        code_.line(
+            masked() ? fmt::format("scores[i][j] = (scores[i][j] - own_lse[i][0]) * {};",
+                                   number(std::numbers::log2e))
+                     : fmt::format("scores[i][j] = VFMA({0}, scores[i][j], {1}, (f32x{0})(-own_lse[i][0]));",
+                                   elements(), factor()));
         return exponentiate();
       }
       for (int e = 0; e < elements(); ++e) {

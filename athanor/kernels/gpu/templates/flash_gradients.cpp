@@ -163,7 +163,8 @@ GpuLaunch FlashKernel::sum_launch() {
           .source = code_.text(),
           .groups = {p_.batches * groups, 1, 1},
           .group_size = {point_.items(), 1, 1},
-          .arguments = {}};
+          .arguments = {},
+          .compile_options = compile_options_for(*u_.unit)};
 }
 
 }  // namespace athanor::gpu

@@ -148,9 +148,8 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
   const int64_t units = wave_n() / unit_.n, units_together = unit_.n == eight ? pairs : 1;
   terms_together_ = further ? units_together : 1;
   const bool turned = reduces() && reduces_rows_alone();  // the loop over columns is the outer one
-  const Loop together_columns{"j", units, units_together};
   if (reduces() && reduces_all()) declare_terms();
-  open(turned ? together_columns : rows());
+  open(turned ? columns() : rows());
   if (further) code_.line(fmt::format("HIDDEN_LANE({}_begin);", turned ? "row" : "column"));
   if (reduces() && !reduces_all()) declare_terms();
   if (turned) open(rows());
@@ -159,8 +158,7 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
   for (int64_t j = 0; j < (turned ? 1 : units); j += units_together)
     for (int e = 0; e < unit_.c.elements; e += pair) {
       if (unit_.n > eight && e / (2 * pair) % pairs != 0) continue;  // it belongs to another chunk
-      chunks.push_back(
-          {fmt::format("{}_{}", j, e), turned ? together_columns.index() : std::to_string(j), e});
+      chunks.push_back({fmt::format("{}_{}", j, e), turned ? columns().index() : std::to_string(j), e});
     }
   // The operands of several chunks are read first, so that their reads overlap: a compiler does not move a
   // read before a store that may change the value.

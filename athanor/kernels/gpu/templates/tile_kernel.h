@@ -98,7 +98,7 @@ class TileKernel {
     std::string index() const { return end == step ? "0" : name; }
   };
   Loop rows() const { return {"i", wave_m() / unit_.m}; }
-  Loop columns() const { return {"j", wave_n() / unit_.n}; }
+  Loop columns() const { return {"j", wave_n() / unit_.n, terms_together_}; }
   void open(const Loop& loop);
   std::string row_at(int64_t offset) const {
     return plus(plus("row_begin", times(rows().index(), unit_.m)), offset);

@@ -80,8 +80,10 @@ void TileKernel::multiply(int64_t set, int64_t set_of_b, TileOperand::Range colu
       if (unit_.form == MatrixUnit::Form::mma) {
         for (int r = 0; r < unit_.a_registers(); ++r)
           arguments += fmt::format(", {}[{}]", of_a, u * unit_.a_registers() + r);
+        // Two columns of units share a fragment of B.
+        const std::string fragment = divided(j, 2), half = times(remainder(j, 2), 2);
         for (int r = 0; r < unit_.b_registers(); ++r)
-          arguments += fmt::format(", {0}[{1} / 2][{1} % 2 * 2 + {2}]", of_b, j, u * unit_.b_registers() + r);
+          arguments += fmt::format(", {}[{}][{}]", of_b, fragment, plus(half, u * unit_.b_registers() + r));
       } else {
         const char* const halves[] = {".lo", ".hi"};
         const std::string part = units == 1 ? "" : units == 2 ? halves[u] : fmt::format("[{}]", u);
