@@ -31,6 +31,8 @@ struct FlashDevice {
   GpuTraits traits;
   std::function<void(GpuLaunch&)> change = {};
   bool slow = false;
+  /// If given: the candidates instead of those that the device is offered.
+  std::function<std::vector<GpuCandidate>(const KernelRequest&)> candidates = {};
 };
 
 /// Runs the candidates and compares each output with its op's reference.
@@ -48,7 +50,7 @@ inline void check_flash(const FlashDevice& on, const std::vector<const Op*>& ops
   }
   GpuTraits traits = on.traits;
   if (compute_units > 0) traits.compute_units = compute_units;
-  auto candidates = candidates_for(request, traits);
+  auto candidates = on.candidates ? on.candidates(request) : candidates_for(request, traits);
   EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
   std::erase_if(candidates, [](const GpuCandidate& one) {
     const bool is_pair = one.launches.size() > 1 && !one.parameters.contains("parts");
@@ -109,7 +111,7 @@ inline void check_flash(const FlashDevice& on, FlashType type, const FlashCase& 
     check_flash(on, ops, attrs, inputs, outputs, type, c.compute_units);
   };
   const std::vector<TestOperand> all{vq, vk, vv, vg, lse, delta};
-  if (dtype != DType::f32)
+  if (dtype != DType::f32 && !on.candidates)
     run({"attention_grad_q", "attention_grad_k", "attention_grad_v"}, all,
         {output(dtype, q), output(dtype, k), output(dtype, v)});
   if (c.compute_units > 0) return;

@@ -2,6 +2,7 @@
 // lane holds some elements of each matrix in its registers. Which ones depends on the unit.
 #pragma once
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -86,6 +87,18 @@ bool has_box_copies(GpuTarget target, std::string_view architecture);
 /// `dot` it is MULTIPLY_ADD(c, a, b) with a sum and two registers; for units that read local memory,
 /// MULTIPLY_ADD<a lies along its rows, b along its columns>(c, a, b) with two LOCAL_MATRIX; FMA needs none.
 std::string multiply_add_text(const MatrixUnit& unit);
+/// A product of four waves that each have 16 rows of A and C, as the word that it becomes (kernel language).
+struct MultiplyRows {
+  int columns = 8;      // of B and C
+  bool add = false;     // C += A B, else C = A B
+  bool turned = false;  // B lies along its columns, else along k
+  bool local = false;   // A is a LOCAL_MATRIX of all 64 rows, else in registers, as mma.sync's
+  std::string name() const;
+  auto operator<=>(const MultiplyRows&) const = default;
+};
+/// The function, by a unit that can take B along its columns.
+std::string multiply_rows_text(const MatrixUnit& unit, const MultiplyRows& what);
+
 /// GpuLaunch::compile_options of a kernel that uses the unit.
 std::string compile_options_for(const MatrixUnit& unit);
 

@@ -88,7 +88,9 @@ void FlashBlock::declare(Code& code, const std::string& first) const {
   declare_chunk(code);
   code.line(fmt::format("{}_from[i] = (u32)({} + {}) * {};", n, times("row", matrix_.row),
                         times("chunk", unit_.chunk() * matrix_.feature), unit_.size()));
-  if (plain())
+  if (permuted())
+    code.line(fmt::format("{}_to[i] = {};", n, permuted_place("row", "chunk")));
+  else if (plain())
     code.line(fmt::format("{}_to[i] = {} * {} + chunk * {};", n, divided("row", steps()), pitch(),
                           unit_.chunk() * steps()));
   if (turned())
@@ -99,6 +101,7 @@ void FlashBlock::declare(Code& code, const std::string& first) const {
 
 void FlashBlock::declare_lanes(Code& code) const {
   const std::string n = name();
+  if (permuted()) return;
   if (unit_.mma()) {
     code.line(
         fmt::format("const int {}_own_lane = lane % 16 * {} + lane / 16 * {};", n, pitch(), unit_.chunk()));
@@ -274,6 +277,9 @@ void FlashBlock::advance(Code& code) const {
 void FlashBlock::read_own(Code& code, const std::string& part, const std::string& at, const std::string& row,
                           const std::string& f) const {
   const std::string n = name();
+  if (permuted())
+    return code.line(fmt::format("LOAD_MATRICES({}, {} + ({}) * 64 + {});", part, plus("tiles", at), row,
+                                 permuted_place("(lane % 16)", fmt::format("({} * 2 + lane / 16)", f))));
   const std::string from =
       plus("tiles", at) + fmt::format(" + ({}) * {} + {} * {} + {}_{}lane", row, pitch(), f,
                                       unit_.plain_steps(), n, unit_.mma() ? "own_" : "");

@@ -7,7 +7,8 @@
 // avoids bank conflicts.
 // If lanes hold all rows of A at one or two steps along k (Intel), each form serves the other products, so
 // that a lane reads what lies along its steps. Two steps lie together: [row / 2][feature][row % 2].
-// Rows are padded so that the lanes of a wave touch all banks equally often.
+// Rows are padded so that the lanes of a wave touch all banks equally often. For units that read local memory
+// themselves, rows are permuted instead, and one form serves all products (flash_local_matrices.cpp).
 #pragma once
 #include <string>
 
@@ -22,7 +23,11 @@ namespace athanor::gpu {
 /// Other rows are then A.
 struct FlashUnit {
   const MatrixUnit* unit;
+  /// The unit by which four waves multiply together, each its 16 rows (wgmma); C, and A in registers, are
+  /// laid out as those of `unit`, an mma. Other rows then stay in local memory.
+  const MatrixUnit* four = nullptr;
 
+  std::string name() const { return four != nullptr ? "wgmma" : std::string(unit->name); }
   bool mma() const { return unit->form == MatrixUnit::Form::mma; }
   bool mfma() const { return unit->form == MatrixUnit::Form::mfma; }
   bool mfma_f32() const { return mfma() && size() == 4; }
@@ -114,6 +119,10 @@ class FlashBlock {
   /// The same as the unit's other operand; `f` counts features by FlashUnit::own_rows().
   void read_weights(Code& code, const std::string& part, const std::string& at, const std::string& t,
                     const std::string& f) const;
+  /// For units that read local memory: the block as a LOCAL_MATRIX from row `row` on, a multiple of eight,
+  /// along features or, `by_rows`, along rows; and how far from it, in chunks, its n-th step along k is.
+  std::string local_matrix(const std::string& at, const std::string& row, bool by_rows) const;
+  int64_t local_step(int64_t n, bool by_rows) const;
   /// Where an element is, for a block of one form.
   int64_t place(int64_t row, int64_t feature) const;
   std::string place(const std::string& row, const std::string& feature) const;
@@ -122,13 +131,20 @@ class FlashBlock {
   bool turned() const { return size_.turned && !unit_.one_form(); }
   bool plain() const { return size_.plain || unit_.one_form(); }
   int64_t steps() const { return size_.a ? unit_.steps() : 1; }  // that lie together
-  int64_t pitch() const { return features_ * steps() + unit_.chunk(); }
+  // In panels of 64 features, rows of 128 bytes whose chunks are permuted, as LOCAL_MATRIX has them.
+  bool permuted() const { return unit_.four != nullptr; }
+  int64_t panels() const { return (features_ + 63) / 64; }
+  int64_t panel() const { return 64 * size_.rows; }
+  int64_t pitch() const { return permuted() ? 64 : features_ * steps() + unit_.chunk(); }
   // The turned form: padding of a row and after eight rows, and pairs of rows that neighbours fill.
   bool wide() const { return unit_.unit->m == 32; }
   int64_t turned_pitch() const { return size_.rows * steps() + (wide() ? 4 : 8); }
   int64_t extra() const { return wide() || steps() == 2 ? 0 : 8; }
   int64_t pairs_together() const { return wide() ? 16 : 4; }
-  int64_t plain_elements() const { return plain() ? size_.rows / steps() * pitch() : 0; }
+  int64_t plain_elements() const {
+    if (permuted()) return panels() * panel();
+    return plain() ? size_.rows / steps() * pitch() : 0;
+  }
   int64_t turned_elements() const { return turned() ? features_ / 8 * eight_turned() : 0; }
   int64_t eight_turned() const { return 8 / steps() * turned_pitch() + extra(); }  // of eight features
   int64_t chunks() const { return features_ / unit_.chunk(); }
@@ -142,6 +158,7 @@ class FlashBlock {
   void load_chunk(Code& code, const std::string& held, const std::string& from, int64_t row,
                   const std::string& left) const;
   std::string inside(int64_t row, int64_t element, const std::string& left) const;
+  std::string permuted_place(const std::string& row, const std::string& chunk) const;
   void store_pairs(Code& code, const std::string& at) const;
 
   AttentionProblem::Matrix matrix_;

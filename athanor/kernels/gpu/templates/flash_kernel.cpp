@@ -99,6 +99,9 @@ bool FlashKernel::fits(const GpuTraits& traits, int64_t most_local_bytes) const 
        {&own_1_, &other_1_, own_2_ ? &*own_2_ : nullptr, other_2_ ? &*other_2_ : nullptr})
     if (block != nullptr && !block->fits()) return false;
   if (of_all() && !(kept_->fits() && shares())) return false;
+  if (by_four() && (!point_.async || of_all() || point_.waves % 4 != 0 || own_1_.features() > 256 ||
+                    (other_2_ && other_2_->features() > 256)))
+    return false;
   return !point_.async || (other_1_.copies() && (!other_2_ || other_2_->copies()));
 }
 
@@ -149,7 +152,7 @@ void FlashKernel::begin() {
   code_.line(
       fmt::format("// A group has {} {}, each of its {} waves {}, and takes the {} in blocks of {}, by {}.",
                   point_.rows(), by_keys() ? "keys" : "queries", point_.waves, point_.wave_rows(),
-                  by_keys() ? "queries" : "keys", point_.block, u_.unit->name));
+                  by_keys() ? "queries" : "keys", point_.block, u_.name()));
   const std::string room = point_.room > 0 ? fmt::format("ROOM_FOR_WAVES({}) ", point_.room) : "";
   code_.open(fmt::format("KERNEL {}void flash_attention({})", room, p_.parameters));
   code_.line(p_.binds);
@@ -159,8 +162,8 @@ void FlashKernel::begin() {
     code_.line(fmt::format("LOCAL_AT_LAUNCH(STORED({}), tiles, {});", type, local_bytes() / u_.size()));
     if (of_numbers > 0) code_.line(fmt::format("f32 *const numbers = (f32 *)(tiles + {});", tile_elements()));
   } else {
-    code_.line(
-        fmt::format("LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];", type, tile_elements()));
+    code_.line(fmt::format("LOCAL __attribute__((aligned({}))) STORED({}) tiles[{}];", by_four() ? 1024 : 16,
+                           type, tile_elements()));
     if (of_numbers > 0) code_.line(fmt::format("LOCAL f32 numbers[{}];", of_numbers));
   }
   const int64_t rounds = of_all() ? point_.parts : chunks;
@@ -219,6 +222,7 @@ void FlashKernel::load_own() {
     return code_.line("LOCAL_BARRIER();");
   }
   if (own_2_) fill(*own_2_, own_1_.elements());
+  if (by_four() && point_.own_local) code_.line("LOCAL_MATRICES_WRITTEN();");
   code_.line("LOCAL_BARRIER();");
   if (point_.own_local) return;
   read(own_1_, "own_1", 0);
@@ -251,7 +255,7 @@ void FlashKernel::declare_rows() {
     code_.line(fmt::format("f32 largest[{0}][{1}], total[{0}][{1}];", point_.tiles, slots()));
     each_tile("i", point_.tiles, [&] {
       for (int s = 0; s < slots(); ++s)
-        code_.line(fmt::format("largest[i][{0}] = -1.0f / 0.0f, total[i][{0}] = 0;", s));
+        code_.line(fmt::format("largest[i][{0}] = {1}, total[i][{0}] = 0;", s, lowest));
     });
     return;
   }
@@ -358,8 +362,10 @@ void FlashKernel::loop() {
   code_.line(fmt::format("const int next = begin + {};", block));
   if (point_.async) {
     code_.line("ASYNC_WAIT(0);");
+    if (by_four()) code_.line("LOCAL_MATRICES_WRITTEN();");
     code_.line("LOCAL_BARRIER();");
     code_.line(fmt::format("const int at = {} + stage * {};", streams_begin(), stage_elements()));
+    if (by_four()) start_block("at");
     code_.open("if (next < other_end)");
     fetch("next", fmt::format("{} + (1 - stage) * {}", streams_begin(), stage_elements()));
     code_.close();
@@ -382,6 +388,7 @@ void FlashKernel::loop() {
 }
 
 void FlashKernel::compute(const std::string& at, const std::string& numbers) {
+  if (by_four()) return compute_by_four(at, numbers);
   const std::string at_2 = plus(at, other_1_.elements());
   zeros("scores", point_.tiles, score_tiles());
   product("scores", own_1_, "own_1", 0, other_1_, at);
@@ -408,6 +415,7 @@ GpuLaunch FlashKernel::launch() {
   load_own();
   declare_rows();
   loop();
+  if (by_four()) keep_own();
   if (softmax()) finish_rows();
   if (p_.kind == AttentionKind::lse) store_lse("out");
   if (p_.with_lse) store_lse("out_2");
@@ -418,8 +426,10 @@ GpuLaunch FlashKernel::launch() {
     code_.close();
   }
   code_.close();
+  std::string words = by_four() ? "" : multiply_add_text(*u_.unit);
+  for (const MultiplyRows& word : words_) words += multiply_rows_text(*u_.four, word);
   return {.name = "flash_attention",
-          .source = multiply_add_text(*u_.unit) + code_.text(),
+          .source = words + code_.text(),
           .groups = {p_.batches * (of_all() ? point_.parts : ceil_div(p_.own(), point_.rows())), 1, 1},
           .group_size = {point_.items(), 1, 1},
           .local_bytes = local_bytes(),

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/kernels/gpu/templates/attention.h"
@@ -64,6 +66,8 @@ class FlashKernel {
   /// A score's weight relative to the base. Both are exponents of 2, or with a mask of e: times log2(e), one
   /// of -3.4e38 would overflow, and a row that it hides as a whole would have no weights.
   std::string power(const std::string& score, const std::string& base) const;
+  // Minus infinity. NVIDIA's compilers do not fold -1.0f / 0.0f, and call a function for it.
+  static constexpr const char* lowest = "F32_OF_BITS(0xff800000u)";
   static std::string times_f32(double value);  // " * 0.125f"; "" for 1
   bool masked() const { return !p_.mask.name.empty(); }
   double of_lse() const;  // the factor of a log-sum-exp as a base
@@ -139,6 +143,20 @@ class FlashKernel {
   /// Where the first block of queries begins that see keys from `first` on.
   std::string first_seeing(const std::string& first) const;
 
+  // By units of four waves, which multiply while the waves continue (flash_local_matrices.cpp).
+  bool by_four() const { return u_.four != nullptr; }
+  std::string multiply(const MultiplyRows& word, const std::string& c, const std::string& a,
+                       const std::string& b);
+  void start_product(const std::string& result, const FlashBlock& own, const std::string& held,
+                     int64_t own_at, const FlashBlock& other, const std::string& at);
+  void start_sum(const std::string& sums, const std::string& weights, const FlashBlock& other,
+                 const std::string& at);
+  void hide(const std::string& fragments, int64_t columns);
+  void await(int64_t still_running);
+  void keep_own();
+  void start_block(const std::string& at);
+  void compute_by_four(const std::string& at, const std::string& numbers);
+
   // The gradient by queries, of all three: each wave computes some tiles of a block's.
   int64_t query_tiles() const { return point_.block / u_.own_rows(); }
   int64_t query_reads() const { return own_1_.features() / u_.read(); }
@@ -169,8 +187,13 @@ class FlashKernel {
   std::optional<FlashBlock> own_2_, other_2_;
   // For all three gradients: own keys again, and the gradients of a block's scores, from all waves.
   std::optional<FlashBlock> kept_, put_;
+  std::set<MultiplyRows> words_;  // that the text uses
 };
 
+/// Points with their expected time on a full device, in own rows.
+using RankedPoints = std::vector<std::pair<double, FlashPoint>>;
+/// Those of units by which four waves multiply together (wgmma).
+RankedPoints points_by_four(const AttentionProblem& problem, const GpuTraits& traits);
 /// The points worth timing, best guess first; {} if no unit multiplies the type.
 std::vector<FlashPoint> flash_points(const AttentionProblem& problem, const GpuTraits& traits);
 GpuCandidate flash_candidate(const AttentionProblem& problem, const FlashPoint& point);

@@ -118,8 +118,6 @@ double flash_cost(const AttentionProblem& p, const FlashKernel& kernel, const Fl
   return rounds * static_cast<double>(point.rows()) * work;
 }
 
-using RankedPoints = std::vector<std::pair<double, FlashPoint>>;
-
 /// Those that take no more local memory.
 RankedPoints ranked_points(const AttentionProblem& problem, const GpuTraits& traits,
                            int64_t most_local_bytes) {
@@ -157,13 +155,19 @@ std::vector<FlashPoint> flash_points(const AttentionProblem& problem, const GpuT
   if (ranked.empty()) ranked = ranked_points(problem, traits, all);
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
   constexpr size_t most = 3;
+  if (RankedPoints by_four = points_by_four(problem, traits); !by_four.empty()) {
+    ranked.resize(std::min<size_t>(ranked.size(), 1));
+    std::ranges::stable_sort(by_four, {}, [](const auto& entry) { return entry.first; });
+    for (const auto& entry : by_four | std::views::take(most - ranked.size())) ranked.push_back(entry);
+    std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
+  }
   std::vector<FlashPoint> points;
   for (const auto& entry : ranked | std::views::take(most)) points.push_back(entry.second);
   return points;
 }
 
 GpuCandidate flash_candidate(const AttentionProblem& problem, const FlashPoint& point) {
-  return {.name = fmt::format("{} attention {}x{}", point.unit.unit->name, point.rows(), point.block),
+  return {.name = fmt::format("{} attention {}x{}", point.unit.name(), point.rows(), point.block),
           .parameters = {{"own_rows", point.rows()},
                          {"block", point.block},
                          {"waves", point.waves},

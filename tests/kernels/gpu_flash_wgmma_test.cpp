@@ -1,0 +1,113 @@
+// Attention by units of four waves (wgmma): blocks of many sizes, whether or not they are offered for a
+// problem.
+#include "athanor/kernels/gpu/templates/flash_kernel.h"
+#include "flash_checks.h"
+
+namespace athanor::testing {
+namespace {
+
+gpu::AttentionKind kind_of(const KernelRequest& request) {
+  using enum gpu::AttentionKind;
+  const std::string& name = request.op->name;
+  if (name == "attention_lse") return lse;
+  if (name == "attention_grad_q") return grad_q;
+  if (name == "attention_grad_k") return request.with.empty() ? grad_k : grad_kv;
+  return name == "attention_grad_v" ? grad_v : forward;
+}
+
+struct Block {
+  int64_t waves, block;
+  bool own_local;
+};
+
+class GpuFlashByFour : public ::testing::TestWithParam<DType> {
+ protected:
+  /// Checks the blocks on each device that has such units.
+  static void check(const FlashCase& c, const std::vector<Block>& blocks, const Ints& strides = {}) {
+    const DType dtype = GetParam();
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      const GpuTraits traits = traits_of(device);
+      const auto unit = [&](const auto& suits) {
+        const auto found = std::ranges::find_if(
+            traits.matrix_units, [&](const MatrixUnit& one) { return one.input == dtype && suits(one); });
+        return found == traits.matrix_units.end() ? nullptr : &*found;
+      };
+      const gpu::FlashUnit units{
+          unit([](const MatrixUnit& one) { return one.form == MatrixUnit::Form::mma; }),
+          unit([](const MatrixUnit& one) { return one.turns_local(); })};
+      if (units.four == nullptr) continue;
+      const auto candidates = [&](const KernelRequest& request) {
+        std::vector<GpuCandidate> all;
+        const gpu::AttentionProblem problem = gpu::attention_problem(request, kind_of(request));
+        for (const Block& block : blocks) {
+          gpu::FlashPoint point{units, block.waves, 1, block.block, true, block.own_local};
+          point.at_launch = gpu::FlashKernel(problem, point).local_bytes() > traits.local_bytes;
+          if (gpu::FlashKernel(problem, point).fits(traits, traits.most_local_bytes()))
+            all.push_back(gpu::flash_candidate(problem, point));
+        }
+        return all;
+      };
+      check_flash({.device = &device, .traits = traits, .candidates = candidates}, dtype, c, strides);
+      ++checked;
+    }
+  }
+  void SetUp() override { ATHANOR_NEEDS_GPU(); }
+  void TearDown() override {
+    if (std::exchange(checked, 0) == 0) GTEST_SKIP() << "no device here has units of four waves";
+  }
+
+ private:
+  static inline int checked = 0;
+};
+
+// Several blocks, so that both stages are filled again; the last of them, and the last group, are not
+// whole.
+TEST_P(GpuFlashByFour, SeveralBlocks) {
+  check({{2}, 150, 210, 64, 64, true, false, 0, false},
+        {{4, 64, false}, {4, 64, true}, {8, 96, false}, {8, 80, true}});
+  check({{}, 70, 300, 64, 64}, {{4, 128, true}, {8, 16, false}});
+}
+
+// Rows of local memory have 64 features. Of fewer, some chunks are never written; of more, there are
+// panels.
+TEST_P(GpuFlashByFour, OtherFeatures) {
+  check({{}, 70, 140, 128, 128}, {{4, 64, false}, {8, 64, true}});
+  check({{}, 70, 140, 40, 72, true}, {{4, 64, false}, {4, 64, true}});
+  check({{}, 20, 40, 6, 34}, {{4, 32, false}, {4, 32, true}});
+  check({{}, 10, 30, 192, 256}, {{4, 32, false}, {4, 64, true}});
+}
+
+TEST_P(GpuFlashByFour, Masks) {
+  check({{}, 33, 80, 32, 32, true, true}, {{4, 64, false}, {4, 32, true}});
+  check({{}, 90, 80, 32, 32, false, false, -0.2}, {{4, 64, true}});
+}
+
+TEST_P(GpuFlashByFour, Strides) { check({{2, 2}, 30, 30, 32, 32}, {{4, 16, false}}, {30 * 192, 32, 192, 1}); }
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuFlashByFour, ::testing::Values(DType::f16, DType::bf16),
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
+
+// Only sm_90a has such units.
+TEST(FlashByFour, IsTheFirstGuess) {
+  const auto first = [](const char* architecture, int64_t queries) {
+    const Shape x{8, 12, queries, 64};
+    const OperandDesc desc{DType::bf16, x, {}, contiguous_strides(x)};
+    GpuTraits traits;
+    add_architecture(traits, GpuTarget::cuda, architecture);
+    set_driver_facts(traits, GpuTarget::cuda, architecture);
+    return candidates_for({&find_op("scaled_dot_product_attention"),
+                           {{"causal", true}, {"scale", 0.125}},
+                           {desc, desc, desc},
+                           {desc},
+                           {}},
+                          traits)
+        .front()
+        .name;
+  };
+  EXPECT_TRUE(first("sm_90a", 1024).starts_with("wgmma attention 128x")) << first("sm_90a", 1024);
+  EXPECT_TRUE(first("sm_90", 1024).starts_with("mma 16x8x16 attention")) << first("sm_90", 1024);
+}
+
+}  // namespace
+}  // namespace athanor::testing
