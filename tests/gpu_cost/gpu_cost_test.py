@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
-from gpu_cost import amd, banks, costs, goals, guesses, kernels, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk  # noqa: E402
+from gpu_cost import amd, banks, costs, goals, guesses, kernels, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk, wgmma  # noqa: E402
 from gpu_cost.instruction import Instruction, Program, is_integer_arithmetic  # noqa: E402
 
 
@@ -296,6 +296,16 @@ class Nvidia(unittest.TestCase):
         instruction = sass.one_instruction("HGMMA.64x256x16.F32.BF16 R24, gdesc[UR20], R24, gsb0", 0)
         cost = costs.cost_of(chip, program_of("sm_90", 168, 384), instruction)
         self.assertEqual((cost.issue["matrix"], cost.queued["local"]), (128, 80))
+
+    def test_factors_that_a_loop_overwrites(self):
+        # R8 is loaded before the loop. In the first, packed weights overwrite it; in the second they have registers of their own.
+        def findings(weights):
+            rows = [("LDSM.16.M88.4 R8, [R1]",), ".L_x_0", ("HGMMA.64x64x16.F32 R24, R8, gdesc[UR8], RZ, !UPT, gsb0",),
+                    (f"F2FP.F16.F32.PACK_AB R{weights}, R24, R25",),
+                    (f"HGMMA.64x64x16.F32 R56, R{weights - 1}, gdesc[UR8].tnspB, R56, gsb0",), ("@P0 BRA `(.L_x_0)", 5, None, ()), ("EXIT",)]
+            return wgmma.forgotten_factors(sass.read(listing(*rows)))
+        self.assertEqual([text.split(",")[1].strip() for text in findings(9)], ["R8"])
+        self.assertEqual(findings(13), [])
 
     def test_reads_of_more_than_a_word_that_lanes_share(self):
         chip = rates.chip("sm_80")

@@ -7,5 +7,6 @@
     occupancy.py     waves that a chip holds
     simulate.py      the waves of a SIMD, instruction by instruction
     predict.py       makes the row of the table from all this
+    wgmma.py         looks for a fault of NVIDIA's compiler
     rates.toml       what chips do in a clock cycle, with the source of each number
 """

@@ -17,12 +17,12 @@ struct FourShape {
 };
 constexpr FourShape result_64[] = {{8, 96, false, 0.77}, {8, 80, true, 0.67}, {4, 64, true, 0.63}};
 constexpr FourShape grad_q_64[] = {{8, 64, true, 0.84}, {4, 64, false, 0.79}};
-constexpr FourShape grad_kv_64[] = {{4, 64, true, 0.66}, {4, 128, true, 0.64}, {8, 128, true, 0.57}};
+constexpr FourShape grad_kv_64[] = {{4, 64, true, 0.62}, {8, 64, false, 0.62}};
 // The last of them are also for more features than 128. 64 rows of results read as much as L2 can, whose
 // rate is a guess, so that they come after 128.
 constexpr FourShape result_128[] = {{8, 128, false, 0.61}, {4, 64, false, 0.6}, {8, 64, true, 0.51}};
 constexpr FourShape grad_q_128[] = {{8, 128, true, 0.86}, {8, 80, false, 0.82}, {4, 64, true, 0.77}};
-constexpr FourShape grad_kv_128[] = {{4, 64, true, 0.72}, {8, 64, true, 0.67}};
+constexpr FourShape grad_kv_128[] = {{4, 64, true, 0.73}, {8, 64, true, 0.67}};
 
 std::span<const FourShape> shapes_by_four(const AttentionProblem& p) {
   const bool few = std::max(p.d, p.e) <= 64;
