@@ -121,7 +121,7 @@ void FlashKernel::limit() {
                               key, p_.mask.feature);
         code_.open("");
         code_.line(fmt::format("const int other = {};", other));
-        code_.line(fmt::format("scores[i][j][{}] = {} ? {} : {};", e, seen, score, lowest));
+        code_.line(fmt::format("scores[i][j][{}] = {} ? {} : {};", e, seen, score, lowest()));
         code_.close();
       }
     });
@@ -164,7 +164,7 @@ void FlashKernel::weigh_by_softmax() {
                           s, 1 << bit));
     for (int s = 0; s < slots(); ++s) {
       // If nothing was seen yet, avoids infinity minus infinity.
-      code_.line(fmt::format("const f32 base_{0} = now_{0} == {1} ? 0.0f : now_{0}{2};", s, lowest,
+      code_.line(fmt::format("const f32 base_{0} = now_{0} == {1} ? 0.0f : now_{0}{2};", s, lowest(),
                              times_f32(scaled_first() ? 1 : p_.scale * std::numbers::log2e)));
       code_.line(fmt::format("const f32 shrink_{} = {};", s,
                              power(fmt::format("largest[i][{}]", s), fmt::format("base_{}", s))));

@@ -255,7 +255,7 @@ void FlashKernel::declare_rows() {
     code_.line(fmt::format("f32 largest[{0}][{1}], total[{0}][{1}];", point_.tiles, slots()));
     each_tile("i", point_.tiles, [&] {
       for (int s = 0; s < slots(); ++s)
-        code_.line(fmt::format("largest[i][{0}] = {1}, total[i][{0}] = 0;", s, lowest));
+        code_.line(fmt::format("largest[i][{0}] = {1}, total[i][{0}] = 0;", s, lowest()));
     });
     return;
   }

@@ -66,8 +66,9 @@ class FlashKernel {
   /// A score's weight relative to the base. Both are exponents of 2, or with a mask of e: times log2(e), one
   /// of -3.4e38 would overflow, and a row that it hides as a whole would have no weights.
   std::string power(const std::string& score, const std::string& base) const;
-  // Minus infinity. NVIDIA's compilers do not fold -1.0f / 0.0f, and call a function for it.
-  static constexpr const char* lowest = "F32_OF_BITS(0xff800000u)";
+  // Minus infinity. NVIDIA's compilers call a function for -1.0f / 0.0f, which takes registers. Without it,
+  // a kernel by mma.sync for sm_75 is predicted to be slower.
+  const char* lowest() const { return by_four() ? "F32_OF_BITS(0xff800000u)" : "-1.0f / 0.0f"; }
   static std::string times_f32(double value);  // " * 0.125f"; "" for 1
   bool masked() const { return !p_.mask.name.empty(); }
   double of_lse() const;  // the factor of a log-sum-exp as a base
