@@ -48,7 +48,7 @@ class GpuFlashByFour : public ::testing::TestWithParam<DType> {
         }
         return all;
       };
-      check_flash({.device = &device, .traits = traits, .candidates = candidates}, dtype, c, strides);
+      check_flash({.device = &device, .traits = traits, .candidates = candidates}, {dtype}, c, strides);
       ++checked;
     }
   }
