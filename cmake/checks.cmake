@@ -30,6 +30,8 @@ add_check(gpu_compilers TIMEOUT 60 COMMAND tests/gpu_cost/compilers_test.py)
 if(ATHANOR_OPENCL)
   add_check(gpu_cost_of_products TIMEOUT 300 COMMAND tools/check-gpu-kernels --cost --goals
             --chips gfx906 gfx1030 gfx1100 gfx1201 gfx942 sm_80 sm_89 sm_90)
+  # Ptxas may overwrite what wgmma still reads (tools/gpu_cost/wgmma.py).
+  add_check(gpu_cost_of_attention TIMEOUT 300 COMMAND tools/check-gpu-kernels --cost --attention --chips sm_90a)
   add_check(matrix_units_of_plans TIMEOUT 300 COMMAND tests/gpu_cost/matrix_units_test.py)
 endif()
 foreach(vendor nvidia amd)

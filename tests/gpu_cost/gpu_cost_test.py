@@ -306,6 +306,9 @@ class Nvidia(unittest.TestCase):
             return wgmma.forgotten_factors(sass.read(listing(*rows)))
         self.assertEqual([text.split(",")[1].strip() for text in findings(9)], ["R8"])
         self.assertEqual(findings(13), [])
+        for text, registers in (("SHFL.BFLY PT, R4, R6, 0x1, 0x1f", [4]), ("CS2R R6, SRZ", [6, 7]), ("CS2R.32 R6, SRZ", [6]),
+                                ("LDSM.16.M88.4 R8, [R1]", [8, 9, 10, 11]), ("STS [R2], R3", [])):
+            self.assertEqual(list(wgmma.results(sass.one_instruction(text, 0))), registers, text)
 
     def test_reads_of_more_than_a_word_that_lanes_share(self):
         chip = rates.chip("sm_80")

@@ -56,6 +56,7 @@ TEST_P(GpuFlash, Causal) {
 }
 
 TEST_P(GpuFlash, GradientsOfSeveralChunks) {
+  if (GetParam().dtype == DType::f32) GTEST_SKIP() << "units compute not all gradients in one kernel in f32";
   FlashCase c{{2}, 70, 300, 32, 32};
   c.compute_units = 1;
   check(GetParam(), c);
@@ -158,7 +159,7 @@ TEST(GpuFlashPoints, LeaveRoomForSeveralWavesOfCdna) {
         const bool few = architecture == std::string_view("gfx908") && !request.with.empty();
         EXPECT_GE(waves_of(traits, launch), few ? 4 : 8)
             << first.name << " of " << op << " on " << architecture;
-        // Else the compiler would let sums wander between two register files.
+        // Else the compiler would move sums between two register files.
         const bool has_room = launch.source.find("ROOM_FOR_WAVES(2)") != std::string::npos;
         EXPECT_EQ(has_room, !few || type.dtype == DType::f32)
             << first.name << " of " << op << " on " << architecture;

@@ -76,6 +76,7 @@ TEST_P(GpuFlashByFour, OtherFeatures) {
   check({{}, 70, 140, 40, 72, true}, {{4, 64, false}, {4, 64, true}});
   check({{}, 20, 40, 6, 34}, {{4, 32, false}, {4, 32, true}});
   check({{}, 10, 30, 192, 256}, {{4, 32, false}, {4, 64, true}});
+  check({{}, 40, 290, 128, 128}, {{8, 128, true}, {8, 128, false}});
 }
 
 TEST_P(GpuFlashByFour, Masks) {
@@ -90,23 +91,29 @@ INSTANTIATE_TEST_SUITE_P(Types, GpuFlashByFour, ::testing::Values(DType::f16, DT
 
 // Only sm_90a has such units.
 TEST(FlashByFour, IsTheFirstGuess) {
-  const auto first = [](const char* architecture, int64_t queries) {
-    const Shape x{8, 12, queries, 64};
-    const OperandDesc desc{DType::bf16, x, {}, contiguous_strides(x)};
+  const auto first = [](const char* architecture, int64_t features, bool gradient = false) {
+    const Shape x{8, 12, 1024, features}, rows{8, 12, 1024};
+    const OperandDesc desc{DType::bf16, x, {}, contiguous_strides(x)},
+        number{DType::f32, rows, {}, contiguous_strides(rows)};
     GpuTraits traits;
     add_architecture(traits, GpuTarget::cuda, architecture);
     set_driver_facts(traits, GpuTarget::cuda, architecture);
-    return candidates_for({&find_op("scaled_dot_product_attention"),
-                           {{"causal", true}, {"scale", 0.125}},
-                           {desc, desc, desc},
-                           {desc},
-                           {}},
-                          traits)
-        .front()
-        .name;
+    KernelRequest request{&find_op("scaled_dot_product_attention"),
+                          {{"causal", true}, {"scale", 0.125}},
+                          {desc, desc, desc},
+                          {desc},
+                          {}};
+    if (gradient) {
+      request.op = &find_op("attention_grad_q");
+      request.inputs = {desc, desc, desc, desc, number, number};
+    }
+    return candidates_for(request, traits).front().name;
   };
-  EXPECT_TRUE(first("sm_90a", 1024).starts_with("wgmma attention 128x")) << first("sm_90a", 1024);
-  EXPECT_TRUE(first("sm_90", 1024).starts_with("mma 16x8x16 attention")) << first("sm_90", 1024);
+  for (const int64_t features : {64, 128})
+    for (const bool gradient : {false, true})
+      EXPECT_TRUE(first("sm_90a", features, gradient).starts_with("wgmma attention 128x"))
+          << first("sm_90a", features, gradient);
+  EXPECT_TRUE(first("sm_90", 64).starts_with("mma 16x8x16 attention")) << first("sm_90", 64);
 }
 
 }  // namespace

@@ -341,12 +341,12 @@ void add_convolution(Writer& writer, DType dtype, const Shape& x, const Shape& w
 }
 
 void add_attention(Writer& writer, DType dtype, const Shape& x, bool causal,
-                   ComputeType compute = ComputeType::by_dtypes) {
+                   ComputeType compute = ComputeType::by_dtypes, const std::string& title = {}) {
   const Attrs attrs = {{"causal", causal}, {"scale", 0.125}};
   const Shape rows{x[0], x[1], x[2]};
   const auto add = [&](const char* op, const std::vector<Shape>& inputs,
                        const std::vector<std::string>& with = {}) {
-    writer.add(op, attrs, dtype, inputs, x, with, "", compute);
+    writer.add(op, attrs, dtype, inputs, x, with, title, compute);
   };
   add("scaled_dot_product_attention", {x, x, x});
   add("attention_grad_q", {x, x, x, x, rows, rows});
@@ -384,6 +384,15 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   };
   if (takes_f32(false)) add_attention(writer, DType::f32, texts, true);
   if (takes_f32(true)) add_attention(writer, DType::f32, texts, true, ComputeType::tf32);
+  writer.finish();
+}
+
+/// All kernels of GPT-2 small's attention, and of one with heads of 128.
+void write_attention(const char* folder, GpuTarget target, std::string_view architecture) {
+  Writer writer(folder, target, architecture, false);
+  for (const int64_t features : {64, 128})
+    add_attention(writer, DType::f16, {8, 12, 1024, features}, true, ComputeType::by_dtypes,
+                  fmt::format("heads of {}: ", features));
   writer.finish();
 }
 
@@ -460,7 +469,7 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
 int main(int argc, char** argv) {
   if (argc < 2) {
     std::fputs(
-        "usage: write_candidates FOLDER [hip|cuda|opencl [all|products|convolutions|guesses "
+        "usage: write_candidates FOLDER [hip|cuda|opencl [all|products|attention|convolutions|guesses "
         "[ARCHITECTURE]]]\n",
         stderr);
     return 2;
@@ -474,6 +483,8 @@ int main(int argc, char** argv) {
     const std::string_view kind = argc > 3 ? argv[3] : "all";
     if (kind == "products")
       athanor::write_products(argv[1], target, architecture);
+    else if (kind == "attention")
+      athanor::write_attention(argv[1], target, architecture);
     else if (kind == "convolutions")
       athanor::write_convolutions(argv[1], target, architecture);
     else if (kind == "guesses")

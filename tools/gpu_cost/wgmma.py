@@ -25,9 +25,12 @@ def results(instruction):
         count = int(re.search(r"x(\d+)x", name)[1]) // 2
     elif name.startswith("LDSM"):
         count = int((re.search(r"\.([24])(\.|$)", name) or (0, 1))[1])
+    elif name == "CS2R":
+        count = 2
     else:
         count = 4 if ".128" in name else 2 if ".64" in name or ".WIDE" in name else 1
-    return registers_of(instruction.operands[0], count)
+    first = 1 if name.startswith("SHFL") else 0  # whose first result is a predicate
+    return registers_of(instruction.operands[first], count)
 
 
 def forgotten_factors(program):

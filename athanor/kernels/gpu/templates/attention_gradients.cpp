@@ -141,9 +141,10 @@ struct InOneKernel {
     const bool units = !flash_points(attention_problem(queries_of(request), Kind::grad_q), traits).empty();
     if (units) add_flash(follow, request, traits);
     const AttentionProblem problem = attention_problem(keys_and_values_of(request), Kind::grad_qkv);
+    if (units && problem.tf32) return;  // lanes compute it in f32
     // In f32 units compute no three in one kernel, lanes do.
-    const bool only_lanes = problem.dtype == DType::f32 && !problem.tf32;
-    if (units && !only_lanes && !lanes_beside_units(traits)) return;
+    const bool units_lack_it = problem.dtype == DType::f32;
+    if (units && !units_lack_it && !lanes_beside_units(traits)) return;
     for (const AttentionPoint& point :
          traits.grain->points->attention(problem, AttentionFootprint(problem), traits)) {
       // Without a side, items have rows of their own: those of a group would add to the same gradient.

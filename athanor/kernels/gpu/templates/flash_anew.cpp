@@ -11,7 +11,7 @@ namespace athanor::gpu {
 void FlashKernel::sum_anew(const FlashBlock& other, const std::string& at) {
   const int64_t steps = point_.block / u_.turned_steps();
   code_.line(fmt::format("{} p[{}][{}];", u_.weights_type(), steps, point_.tiles));
-  each_tile("t", steps, [&] { each_tile("i", point_.tiles, [&] { pack("scores", "t", "p[t][i]"); }); });
+  each_tile("t", steps, [&] { each_tile("i", point_.tiles, [&] { pack_steps("scores", "t", "p[t][i]"); }); });
   each_tile("f", other.features() / u_.read(), [&] {
     fence(true);
     zeros("added", 1, point_.tiles);

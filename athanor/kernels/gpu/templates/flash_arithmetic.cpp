@@ -141,7 +141,7 @@ void FlashKernel::scale_scores() {
 
 /// Scores become weights relative to the largest score so far; the sums so far shrink accordingly.
 void FlashKernel::weigh_by_softmax() {
-  // Compilers quiet NaNs of what MFMA computes before they compare it. A product does that too, right before.
+  // Before a comparison compilers add an instruction for signalling NaNs, unless a product comes before it.
   if (packs() && !masked() && p_.scale > 0) scale_scores();
   const auto of_slot = [&](int slot, const auto& f) {
     std::vector<std::string> values;
@@ -233,8 +233,17 @@ void FlashKernel::score_gradients(const std::string& numbers) {
   });
 }
 
+/// Of units whose lanes have all rows of two tiles (Intel).
+void FlashKernel::pack_steps(const std::string& weights, const std::string& step, const std::string& to) {
+  for (int r = 0; r < 8; ++r) {
+    const std::string tile = fmt::format("{}[i][2 * {} + {}]", weights, step, r / 4);
+    code_.line(fmt::format("{0}[{1}] = NEAR_PACKED({2}, {3}[{4}], {3}[{5}]);", to, r, language_name(p_.dtype),
+                           tile, r % 4 * 2, r % 4 * 2 + 1));
+  }
+}
+
 /// The weights of a step along other rows, as the unit takes them: u32 p[i][register].
-void FlashKernel::pack(const std::string& weights, const std::string& step, const std::string& to) {
+void FlashKernel::pack(const std::string& weights, const std::string& step) {
   const auto pair = [&](const std::string& tile, int64_t e) {
     return fmt::format("NEAR_PACKED({}, {}{}, {}{})", language_name(p_.dtype), tile, fmt::format("[{}]", e),
                        tile, fmt::format("[{}]", e + 1));
@@ -259,13 +268,7 @@ void FlashKernel::pack(const std::string& weights, const std::string& step, cons
                                pair(fmt::format("{}[i][2 * {} + {}]", weights, step, h), 2 * s)));
     return;
   }
-  if (u_.by_steps()) {
-    // A lane has all rows of two tiles.
-    for (int r = 0; r < 8; ++r)
-      code_.line(fmt::format("{}[{}] = {};", to, r,
-                             pair(fmt::format("{}[i][2 * {} + {}]", weights, step, r / 4), r % 4 * 2)));
-    return;
-  }
+  if (u_.by_steps()) return pack_steps(weights, step, "p[i]");
   if (u_.doubled()) {
     // A lane has every second row of a tile, and the lane in the other half of the wave the others.
     code_.line(fmt::format("const bool odd = lane / {} == 1;", u_.unit->m));

@@ -138,8 +138,8 @@ class FlashKernel {
                  const std::string& at);
   void sum_others(const std::string& sums, const std::string& weights, const FlashBlock& other,
                   const std::string& at);
-  /// To `to`: "p[i]".
-  void pack(const std::string& weights, const std::string& step, const std::string& to = "p[i]");
+  void pack(const std::string& weights, const std::string& step);
+  void pack_steps(const std::string& weights, const std::string& step, const std::string& to);
   void finish_rows();
   /// Where the first block of queries begins that see keys from `first` on.
   std::string first_seeing(const std::string& first) const;

@@ -8,8 +8,8 @@
 namespace athanor::gpu {
 namespace {
 
-/// `peak`: the share of it that tools/check-gpu-kernels --cost predicts on sm_90a, for heads of 64 or of
-/// 128. A multiprocessor holds four waves of groups of 128 rows if a lane has 128 registers at most.
+/// `peak`: the share of it that tools/check-gpu-kernels --cost --attention predicts on sm_90a, for heads of
+/// 64 or of 128. A multiprocessor holds two groups of 128 rows if a lane has 128 registers at most.
 struct FourShape {
   int64_t waves, block;
   bool own_local;
