@@ -13,7 +13,8 @@ TileOperand::Address TileOperand::address(Code& code, int64_t row, int64_t eleme
   const std::string n = source_.name;
   const int64_t together = apart() == 1 || (from_along_k_ && moves()) ? element : 0;
   const int64_t start = element - together;  // of the vectors that share a place
-  std::string from = fmt::format("{}_from[{}]", n, plus(times(nth(), places()), start / vector_));
+  const int64_t vector = places() == 1 ? 0 : start / vector_;  // else steps along k are added below
+  std::string from = fmt::format("{}_from[{}]", n, plus(times(nth(), places()), vector));
   if (moves())
     return {plus(n, (row * source_.k.stride() + together * along().stride()) * from_size_), std::move(from)};
   const std::string at = fmt::format("{}_at{}_{}", n, row, start);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/operand_prologue.h"
 #include "athanor/kernels/gpu/templates/tile_operand.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
