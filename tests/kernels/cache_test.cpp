@@ -94,8 +94,9 @@ TEST(KernelCache, ListsHowFarTimesVaried) {
 
 TEST(KernelCache, CompilesAnewWhatIsDamaged) {
   KernelCache& cache = KernelCache::instance();
-  const std::string key = KernelCache::binary_key("a device", "a source"), binary("\0 kernel", 8);
-  cache.store_binary(key, "a device", "a kernel", binary);
+  const std::string key = KernelCache::binary_key("a device of KernelCache", "a source"),
+                    binary("\0 kernel", 8);
+  cache.store_binary(key, "a device of KernelCache", "a kernel", binary);
   if (cache.find_binary(key).empty()) GTEST_SKIP() << "nothing is remembered here";
   EXPECT_EQ(cache.find_binary(key), binary);
   sqlite3* const file = open_database(cache.file());
@@ -104,7 +105,7 @@ TEST(KernelCache, CompilesAnewWhatIsDamaged) {
                   .run());
   close_database(file);
   EXPECT_EQ(cache.find_binary(key), "") << "a flipped bit is no kernel";
-  cache.store_binary(key, "a device", "a kernel", binary);
+  cache.store_binary(key, "a device of KernelCache", "a kernel", binary);
   EXPECT_EQ(cache.find_binary(key), binary);
 }
 

@@ -12,7 +12,7 @@ namespace athanor::gpu {
 TileOperand::Address TileOperand::address(Code& code, int64_t row, int64_t element) const {
   const std::string n = source_.name;
   const int64_t together = apart() == 1 || (from_along_k_ && moves()) ? element : 0;
-  const int64_t start = element - together;  // of the vectors that share a place
+  const int64_t start = element - together;                    // of the vectors that share a place
   const int64_t vector = places() == 1 ? 0 : start / vector_;  // else steps along k are added below
   std::string from = fmt::format("{}_from[{}]", n, plus(times(nth(), places()), vector));
   if (moves())
