@@ -164,7 +164,8 @@ GpuLaunch FlashKernel::sum_launch() {
           .groups = {p_.batches * groups, 1, 1},
           .group_size = {point_.items(), 1, 1},
           .arguments = {},
-          .compile_options = compile_options_for(*u_.unit)};
+          // Words for exchanges in OpenCL. It needs no more registers than other kernels.
+          .compile_options = u_.unit->exchanges_lanes() ? compile_options_for(*u_.unit) : ""};
 }
 
 }  // namespace athanor::gpu
