@@ -6,15 +6,6 @@
 namespace athanor::testing {
 namespace {
 
-gpu::AttentionKind kind_of(const KernelRequest& request) {
-  using enum gpu::AttentionKind;
-  const std::string& name = request.op->name;
-  if (name == "attention_lse") return lse;
-  if (name == "attention_grad_q") return grad_q;
-  if (name == "attention_grad_k") return request.with.empty() ? grad_k : grad_kv;
-  return name == "attention_grad_v" ? grad_v : forward;
-}
-
 struct Block {
   int64_t waves, block;
   bool own_local;
@@ -28,18 +19,11 @@ class GpuFlashByFour : public ::testing::TestWithParam<DType> {
     for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
       const GpuTraits traits = traits_of(device);
-      const auto unit = [&](const auto& suits) {
-        const auto found = std::ranges::find_if(
-            traits.matrix_units, [&](const MatrixUnit& one) { return one.input == dtype && suits(one); });
-        return found == traits.matrix_units.end() ? nullptr : &*found;
-      };
-      const gpu::FlashUnit units{
-          unit([](const MatrixUnit& one) { return one.form == MatrixUnit::Form::mma; }),
-          unit([](const MatrixUnit& one) { return one.turns_local(); })};
+      const gpu::FlashUnit units = gpu::unit_of_four(dtype, traits);
       if (units.four == nullptr) continue;
       const auto candidates = [&](const KernelRequest& request) {
         std::vector<GpuCandidate> all;
-        const gpu::AttentionProblem problem = gpu::attention_problem(request, kind_of(request));
+        const gpu::AttentionProblem problem = gpu::attention_problem(request, gpu::attention_kind(request));
         for (const Block& block : blocks) {
           gpu::FlashPoint point{units, block.waves, 1, block.block, true, block.own_local};
           point.at_launch = gpu::FlashKernel(problem, point).local_bytes() > traits.local_bytes;

@@ -32,10 +32,10 @@ void unrolled(Code& code, const char* index, int64_t first, int64_t end, const L
   code.close();
 }
 
-void unrolled_block(Code& code, const char* index, int64_t count, const LoopBody& body) {
-  if (count == 1) code.open("");
-  unrolled(code, index, count, body);
-  if (count == 1) code.close();
+void open_unrolled(Code& code, const char* index, int64_t count, int64_t step) {
+  if (count == step) return code.open("");
+  const std::string next = step == 1 ? fmt::format("++{}", index) : fmt::format("{} += {}", index, step);
+  code.open(fmt::format("UNROLL for (int {0} = 0; {0} < {1}; {2})", index, count, next));
 }
 
 void open_kernel(Code& code, const std::string& name, const std::vector<Parameter>& parameters,

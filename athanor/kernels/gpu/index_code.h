@@ -51,8 +51,8 @@ using LoopBody = std::function<void(const std::string& index)>;
 void unrolled(Code& code, const char* index, int64_t count, const LoopBody& body);
 /// From `first` to `end`.
 void unrolled(Code& code, const char* index, int64_t first, int64_t end, const LoopBody& body);
-/// For a body that declares names: a single iteration is a block.
-void unrolled_block(Code& code, const char* index, int64_t count, const LoopBody& body);
+/// Opens such a loop for a body that declares names: a single iteration is a block.
+void open_unrolled(Code& code, const char* index, int64_t count, int64_t step = 1);
 
 /// A kernel's buffer parameter: its name, its element type in the language, and what it is bound to.
 struct Parameter {

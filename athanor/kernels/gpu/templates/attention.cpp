@@ -183,9 +183,7 @@ std::vector<GpuCandidate> attention_candidates(const KernelRequest& request, Kin
   return candidates;
 }
 
-namespace {
-
-Kind kind_of(const KernelRequest& request) {
+Kind attention_kind(const KernelRequest& request) {
   const std::string& name = request.op->name;
   const size_t others = request.with.size();
   if (name == "attention_lse") return Kind::lse;
@@ -194,9 +192,11 @@ Kind kind_of(const KernelRequest& request) {
   return name == "attention_grad_v" ? Kind::grad_v : Kind::forward;
 }
 
+namespace {
+
 std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits) {
   if (request.output().shape.size() == 0) return {{.name = "nothing"}};
-  const Kind kind = kind_of(request);
+  const Kind kind = attention_kind(request);
   return kind == Kind::grad_qkv ? attention_gradients(request, traits)
                                 : attention_candidates(request, kind, traits);
 }
@@ -204,7 +204,7 @@ std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTrait
 // The result with the log-sum-exp, and the gradients by k and v, always. All three gradients where that may
 // be faster than two kernels.
 bool attention_together(const KernelRequest& request, const GpuTraits& traits) {
-  const Kind kind = kind_of(request);
+  const Kind kind = attention_kind(request);
   return kind == Kind::grad_qkv ? has_attention_gradients(request, traits)
                                 : kind == Kind::grad_kv || kind == Kind::forward;
 }

@@ -86,6 +86,7 @@ struct AttentionFootprint {
 int64_t attention_pitch(int64_t numbers);
 
 AttentionProblem attention_problem(const KernelRequest& request, AttentionKind kind);
+AttentionKind attention_kind(const KernelRequest& request);
 /// All kernels for a request of one or two outputs.
 std::vector<GpuCandidate> attention_candidates(const KernelRequest& request, AttentionKind kind,
                                                const GpuTraits& traits);

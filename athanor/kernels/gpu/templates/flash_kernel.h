@@ -191,9 +191,12 @@ class FlashKernel {
   std::set<MultiplyRows> words_;  // that the text uses
 };
 
+/// The unit by which four waves multiply together (wgmma), with that of one wave; nullptr where there is
+/// none.
+FlashUnit unit_of_four(DType dtype, const GpuTraits& traits);
 /// Points with their expected time on a full device, in own rows.
 using RankedPoints = std::vector<std::pair<double, FlashPoint>>;
-/// Those of units by which four waves multiply together (wgmma).
+/// Those of units by which four waves multiply together.
 RankedPoints points_by_four(const AttentionProblem& problem, const GpuTraits& traits);
 /// The points worth timing, best guess first; {} if no unit multiplies the type.
 std::vector<FlashPoint> flash_points(const AttentionProblem& problem, const GpuTraits& traits);

@@ -21,7 +21,7 @@ constexpr FourShape grad_kv_64[] = {{4, 64, true, 0.62}, {8, 64, false, 0.62}};
 // The last of them are also for more features than 128. 64 rows of results read as much as L2 can, whose
 // rate is a guess, so that they come after 128.
 constexpr FourShape result_128[] = {{8, 128, false, 0.61}, {4, 64, false, 0.6}, {8, 64, true, 0.51}};
-constexpr FourShape grad_q_128[] = {{8, 128, true, 0.86}, {8, 80, false, 0.82}, {4, 64, true, 0.77}};
+constexpr FourShape grad_q_128[] = {{8, 128, true, 0.86}, {4, 64, true, 0.77}};
 constexpr FourShape grad_kv_128[] = {{4, 64, true, 0.73}, {8, 64, true, 0.67}};
 
 std::span<const FourShape> shapes_by_four(const AttentionProblem& p) {
@@ -39,21 +39,23 @@ constexpr double cost_of_peak = 1.375 * 0.42;
 
 }  // namespace
 
+FlashUnit unit_of_four(DType dtype, const GpuTraits& traits) {
+  FlashUnit both{nullptr};
+  for (const MatrixUnit& one : traits.matrix_units) {
+    if (one.input != dtype || one.tf32) continue;
+    if (both.four == nullptr && one.turns_local()) both.four = &one;
+    if (both.unit == nullptr && FlashUnit{&one}.fits() && FlashUnit{&one}.mma()) both.unit = &one;
+  }
+  return both;
+}
+
 RankedPoints points_by_four(const AttentionProblem& problem, const GpuTraits& traits) {
   RankedPoints ranked;
   if (problem.kind == AttentionKind::grad_qkv || problem.tf32) return ranked;
-  const auto unit = [&](const auto& suits) {
-    const auto found = std::ranges::find_if(traits.matrix_units, [&](const MatrixUnit& one) {
-      return one.input == problem.dtype && !one.tf32 && suits(one);
-    });
-    return found == traits.matrix_units.end() ? nullptr : &*found;
-  };
-  const MatrixUnit* const four = unit([](const MatrixUnit& one) { return one.turns_local(); });
-  const MatrixUnit* const one =
-      unit([](const MatrixUnit& one) { return FlashUnit{&one}.fits() && FlashUnit{&one}.mma(); });
-  if (four == nullptr || one == nullptr) return ranked;
+  const FlashUnit unit = unit_of_four(problem.dtype, traits);
+  if (unit.unit == nullptr || unit.four == nullptr) return ranked;
   for (const FourShape& shape : shapes_by_four(problem)) {
-    FlashPoint point{{one, four}, shape.waves, 1, shape.block, true, shape.own_local};
+    FlashPoint point{unit, shape.waves, 1, shape.block, true, shape.own_local};
     point.at_launch = FlashKernel(problem, point).local_bytes() > traits.local_bytes;
     const FlashKernel kernel(problem, point);
     if (!kernel.fits(traits, traits.most_local_bytes()) || kernel.registers() > most_registers_by_four)

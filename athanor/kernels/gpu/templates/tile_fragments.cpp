@@ -96,8 +96,7 @@ void TileOperand::read_fragments(Code& code, int64_t set, Range some, const std:
     return fmt::format("{} + {} * {}", plus(start, times(step, fragment_k() * pitch())),
                        permuted(plus(n + "_chunk", times(i, fragment_outer() / chunk_))), chunk_);
   };
-  const bool joins =
-      pieces() > 1 && unit_.form != MatrixUnit::Form::dot && unit_.form != MatrixUnit::Form::mma;
+  const bool single = some.end - some.first == 1;
   const auto body = [&](const std::string& i) {
     const std::string part = fmt::format("{}[{}]", parts, i);
     if (unit_.form == MatrixUnit::Form::dot) {
@@ -114,19 +113,18 @@ void TileOperand::read_fragments(Code& code, int64_t set, Range some, const std:
     } else if (unit_.form == MatrixUnit::Form::mma) {
       code.line(
           fmt::format("{}({}, {});", along_k_ ? "LOAD_MATRICES" : "LOAD_MATRICES_TURNED", part, place(i, 0)));
-    } else if (!joins) {
+    } else if (pieces() == 1) {
       code.line(fmt::format("READ_REGISTERS(4, {}, 0, {});", part, place(i, 0)));
     } else {
+      if (single) code.open("");
       code.line("u32x4 low, high;");
       code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", place(i, 0)));
       code.line(fmt::format("READ_REGISTERS(4, high, 0, {});", place(i, 1)));
       code.line(fmt::format("{} = JOINED(low, high);", part));
+      if (single) code.close();
     }
   };
-  const int64_t count = some.end - some.first;
-  if (count == 1 && joins) code.open("");
   unrolled(code, "i", some.first, some.end, body);
-  if (count == 1 && joins) code.close();
 }
 
 }  // namespace athanor::gpu

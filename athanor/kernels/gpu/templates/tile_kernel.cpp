@@ -203,14 +203,6 @@ void TileKernel::declare_local(bool at_launch) {
                          unit_.wave, point_.waves_m, unit_.wave * point_.waves_m));
 }
 
-void TileKernel::open(const Loop& loop) {
-  code_.open(loop.end == loop.step
-                 ? ""
-                 : fmt::format("UNROLL for (int {0} = 0; {0} < {1}; {2})", loop.name, loop.end,
-                               loop.step == 1 ? fmt::format("++{}", loop.name)
-                                              : fmt::format("{} += {}", loop.name, loop.step)));
-}
-
 /// Calls `body` in loops over the units' results.
 void TileKernel::each_unit(const std::function<void(const std::string& sums)>& body) {
   unrolled(code_, "i", wave_m() / unit_.m, [&](const std::string& i) {

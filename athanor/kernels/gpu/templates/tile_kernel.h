@@ -99,7 +99,7 @@ class TileKernel {
   };
   Loop rows() const { return {"i", wave_m() / unit_.m}; }
   Loop columns() const { return {"j", wave_n() / unit_.n, terms_together_}; }
-  void open(const Loop& loop);
+  void open(const Loop& loop) { open_unrolled(code_, loop.name, loop.end, loop.step); }
   std::string row_at(int64_t offset) const {
     return plus(plus("row_begin", times(rows().index(), unit_.m)), offset);
   }

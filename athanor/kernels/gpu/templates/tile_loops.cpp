@@ -112,13 +112,13 @@ void TileKernel::read_and_multiply(const std::string& at, bool is_last) {
       sums + of_a + fragment_registers() <= 160)
     return read_and_multiply_by_columns(at);
   if (!two_sets) {
-    unrolled_block(code_, "f", steps, [&](const std::string& f) {
-      declare_parts(1, 1);
-      read(0, f, at);
-      multiply(0, 0, all_columns());
-      // Without this, the compiler would read all steps of the last tile in advance, and spill.
-      if (is_last && unit_.form == MatrixUnit::Form::wmma) code_.line("SCHEDULE_FENCE();");
-    });
+    open_unrolled(code_, "f", steps);
+    declare_parts(1, 1);
+    read(0, steps == 1 ? "0" : "f", at);
+    multiply(0, 0, all_columns());
+    // Without this, the compiler would read all steps of the last tile in advance, and spill.
+    if (is_last && unit_.form == MatrixUnit::Form::wmma) code_.line("SCHEDULE_FENCE();");
+    code_.close();
     return;
   }
   declare_parts(2, 2);

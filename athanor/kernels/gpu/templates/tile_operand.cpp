@@ -103,9 +103,7 @@ std::string TileOperand::position(const std::string& row, const std::string& chu
 }
 
 /// Opens a loop over an item's share, or a block if that is one chunk; nth() is its index.
-void TileOperand::open_share(Code& code) const {
-  code.open(share() == 1 ? "" : fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
-}
+void TileOperand::open_share(Code& code) const { open_unrolled(code, "i", share()); }
 
 std::string TileOperand::nth() const { return share() == 1 ? "0" : "i"; }
 std::string TileOperand::held_row(int64_t row) const { return plus(times(nth(), turns()), row); }
