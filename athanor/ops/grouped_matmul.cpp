@@ -181,6 +181,7 @@ ATHANOR_OPS(grouped_matmul) {
              .flops = [](std::span<const TensorType> in, const TensorType& out,
                          const Attrs&) { return 2 * out.shape.size() * in[0].shape[1]; },
              .tolerance = 4,
+             .is_contraction = true,
              .cast_policy = CastPolicy::allow,
              .group_ends = 2});
   define_op({.name = "grouped_matmul_weight_grad",
@@ -194,6 +195,7 @@ ATHANOR_OPS(grouped_matmul) {
              .flops = [](std::span<const TensorType> in, const TensorType&,
                          const Attrs&) { return 2 * in[0].shape.size() * in[1].shape[1]; },
              .tolerance = 4,
+             .is_contraction = true,
              .cast_policy = CastPolicy::allow,
              .group_ends = 2});
 }

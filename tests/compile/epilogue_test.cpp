@@ -112,6 +112,28 @@ TEST_F(Epilogues, OfTwoProductsTheLaterOneAdds) {
   expect_same_values(gpu_, sum);
 }
 
+// A mixture of experts: each row has its group's matrices, and rows behind the last end have none.
+TEST_F(Epilogues, OfProductsOfGroups) {
+  const Computation experts = [](Device device) -> Values {
+    const Tensor x = ramp({40, 20}, 0.1, device), gate = ramp({3, 20, 24}, 0.05, device),
+                 up = ramp({3, 20, 24}, 0.04, device),
+                 ends = Tensor::from(std::vector<int64_t>{7, 7, 31}, {3}).to(device);
+    ends.eval();
+    held.push_back(ends);
+    return {gelu(grouped_matmul(x, gate, ends)) * grouped_matmul(x, up, ends) + 1.0};
+  };
+  EXPECT_EQ(names_on(gpu_, experts).size(), 2U);
+  expect_same_values(gpu_, experts);
+  // As in training, where gradients read what the activation was computed from.
+  const Computation kept = [](Device device) -> Values {
+    const Tensor x = ramp({40, 20}, 0.1, device), w = ramp({3, 20, 24}, 0.05, device),
+                 ends = Tensor::from(std::vector<int64_t>{7, 7, 31}, {3}).to(device);
+    const Tensor y = grouped_matmul(x, w, ends);
+    return {y + 1.0, gelu(y)};
+  };
+  expect_same_values(gpu_, kept);
+}
+
 TEST_F(Epilogues, LeaveValuesThatOthersUse) {
   const Computation both = [](Device device) -> Values {
     const Tensor x = ramp({9, 20}, 0.1, device), w = ramp({7, 20}, 0.05, device), b = ramp({7}, 0.1, device);

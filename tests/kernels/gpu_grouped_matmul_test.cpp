@@ -56,6 +56,7 @@ struct TiledGroups {
   std::vector<double> ends;
   bool x_turned = false, w_turned = false;
   int64_t apart = 1;  // of ends
+  Epilogue epilogue = {};
 };
 
 /// Checks the tile engine's candidates, and returns how many there were.
@@ -66,15 +67,18 @@ size_t check_tiles(gpu::GpuDevice& device, DType dtype, bool gradient, const Til
   };
   const TestOperand w = view(dtype, {groups, g.inner, g.columns}, 2,
                              g.w_turned ? Ints{g.inner * g.columns, 1, g.inner} : Ints{});
-  const std::vector<TestOperand> inputs{matrix({g.rows, g.inner}, 1),
-                                        gradient ? matrix({g.rows, g.columns}, 3) : w,
-                                        make_value(DType::i64, {groups}, g.ends, {}, Ints{g.apart})};
+  std::vector<TestOperand> inputs{matrix({g.rows, g.inner}, 1), gradient ? matrix({g.rows, g.columns}, 3) : w,
+                                  make_value(DType::i64, {groups}, g.ends, {}, Ints{g.apart})};
   const Op& op = find_op(gradient ? "grouped_matmul_weight_grad" : "grouped_matmul");
   const Shape shape = gradient ? Shape{groups, g.inner, g.columns} : Shape{g.rows, g.columns};
-  const KernelRequest request = request_of(op, {}, inputs, dtype, shape);
+  if (g.epilogue.bias || g.epilogue.chain) inputs.push_back(view(dtype, {g.columns}, 4));
+  if (g.epilogue.gate) inputs.push_back(view(dtype, shape, 5));
+  if (g.epilogue.chain) inputs.push_back(view(DType::f32, {1}, 5)), inputs.push_back(view(dtype, shape, 6));
+  const KernelRequest request = request_of(op, {}, inputs, dtype, shape, {}, g.epilogue);
   std::vector<GpuCandidate> candidates = candidates_for(request, traits_of(device));
   EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
-  std::erase_if(candidates, std::not_fn(by_tiles));
+  // A loop computes an epilogue behind other kernels.
+  if (!request.has_epilogue()) std::erase_if(candidates, std::not_fn(by_tiles));
   std::vector<athanor::testing::Run> runs;
   for (const GpuCandidate& one : reduced(std::move(candidates)))
     runs.push_back({one.name, run_on(device, one, inputs, request.output())});
@@ -114,6 +118,24 @@ TEST(GpuGroupedMatmul, SlotsOfTiles) {
                               .ends = ends,
                               .apart = 3});
   if (tried == 0) GTEST_SKIP() << "no device here multiplies by tiles";
+}
+
+// What becomes of rows behind the last end, too: of 0.
+TEST(GpuGroupedMatmul, Epilogues) {
+  ATHANOR_NEEDS_GPU();
+  for (const DeviceInfo& info : gpu_devices())
+    for (const DType dtype : {DType::f16, DType::f32})
+      for (const bool gradient : {false, true})
+        for (const Epilogue& epilogue :
+             {Epilogue{.bias = true, .activation = "sigmoid", .gate = true}, {.chain = true}})
+          for (const int64_t columns : {75, 128})
+            EXPECT_GT(check_tiles(gpu::gpu_device(info.device), dtype, gradient,
+                                  {.rows = 230,
+                                   .inner = 40,
+                                   .columns = columns,
+                                   .ends = {3, 3, 195, 221},
+                                   .epilogue = epilogue}),
+                      0U);
 }
 
 // Nothing beyond the result is written, and nothing beyond the inputs is read.

@@ -14,6 +14,7 @@ struct Epilogue {
   std::string activation;  // "", "relu", "tanh" or "sigmoid"
   /// dropout(gelu(x + bias) * scale) + residual. Inputs: the vector, a number, a tensor like the result.
   bool chain = false;
+  bool gate = false;  // the result is multiplied by the last input, a tensor like it
 };
 
 /// The epilogue as a program, for a request with all operands.
@@ -25,10 +26,11 @@ inline LoopProgram program_of(const Epilogue& epilogue, const KernelRequest& req
   if (block != 0) space[1] /= block, space.push_back(block);
   Builder b(space);
   int x = b.load(0, dtype, dense(space));
-  if (!epilogue.bias && epilogue.activation.empty() && !epilogue.chain) return {};
+  if (!epilogue.bias && epilogue.activation.empty() && !epilogue.chain && !epilogue.gate) return {};
   int inputs = 0;
   if (epilogue.bias || epilogue.chain) {
-    const OperandDesc& bias = request.inputs[request.inputs.size() - (epilogue.chain ? 3 : 1)];
+    const size_t behind = epilogue.chain ? 2 : epilogue.gate ? 1 : 0;
+    const OperandDesc& bias = request.inputs[request.inputs.size() - 1 - behind];
     const int64_t step = bias.strides.back();
     Ints strides(space.size(), 0);
     const bool images = result.shape.rank() == 4;
@@ -55,6 +57,7 @@ inline LoopProgram program_of(const Epilogue& epilogue, const KernelRequest& req
     x = b.op(Prim::where, type, kept, x, b.constant(type, 0));
     x = b.op(Prim::add, type, x, b.load(++inputs, dtype, dense(space)));
   }
+  if (epilogue.gate) x = b.op(Prim::mul, type, x, b.load(++inputs, dtype, dense(space)));
   b.store(x, inputs + 1, dtype, dense(space));
   return b.p;
 }

@@ -31,6 +31,7 @@
 #include "athanor/kernels/gpu/opencl_units.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/ops/conv_problem.h"
+#include "tests/support/epilogues.h"
 #include "tests/support/normalising_loop.h"
 #include "tests/support/reduced.h"
 #include "tests/support/training_problems.h"
@@ -126,11 +127,15 @@ class Writer {
     add(request, own_, to_string(dtype), b_along_k ? "B along k: " : "");
   }
 
-  /// A layer of 8 experts, of which each has some of 8192 rows, and its gradient by the weights.
+  /// A layer of 8 experts, of which each has some of 8192 rows, as a gated unit, and its gradient by the
+  /// weights.
   void add_groups(DType dtype) {
     const OperandDesc x = whole({dtype, {8192, 4096}, {}}), w = whole({dtype, {8, 4096, 4096}, {}}),
                       ends = whole({DType::i64, {8}, {}});
     add({&find_op("grouped_matmul"), {}, {x, w, ends}, {x}, {}}, own_, to_string(dtype), "8 groups: ");
+    KernelRequest gated{&find_op("grouped_matmul"), {}, {x, w, ends, x}, {x}, {}};
+    gated.epilogue = testing::program_of({.activation = "sigmoid", .gate = true}, gated);
+    add(gated, own_, to_string(dtype), "8 groups gated: ");
     add({&find_op("grouped_matmul_weight_grad"), {}, {x, x, ends}, {w}, {}}, own_, to_string(dtype),
         "8 groups dw: ");
   }

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/epilogue.h"
+#include "athanor/kernels/gpu/loop_behind.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/grouped_kernel.h"
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
@@ -84,7 +86,15 @@ TileProblem tile_problem_of(const KernelRequest& request, const GroupedProblem& 
              {tiles.n, p.other[b_k + 1]},
              {tiles.k, p.other[b_k]},
              request.inputs[1].alignment};
-  tiles.c = {{3}, p.gradient ? p.inner * p.columns : 0, {tiles.m, p.columns}, {tiles.n, 1}};
+  tiles.c = {{static_cast<int>(request.inputs.size())},
+             p.gradient ? p.inner * p.columns : 0,
+             {tiles.m, p.columns},
+             {tiles.n, 1}};
+  tiles.epilogue = ResultEpilogue(request);
+  tiles.epilogue.axes = {{.column = 1, .stride = 1, .extent = tiles.n},
+                         {.row = 1, .stride = p.columns, .extent = tiles.m},
+                         {.batch = 1, .stride = tiles.c.batch, .extent = tiles.batch}};
+  tiles.scratch_buffer = request.scratch_buffer();
   tiles.groups = {.along = p.gradient ? k : row, .ends = {2}, .stride = p.ends, .count = p.groups};
   return tiles;
 }
@@ -121,10 +131,16 @@ static std::vector<GpuCandidate> grouped_kernels(const KernelRequest& request, c
     candidates.push_back(tile_candidate({tiles}, {point}, traits));
     candidates.back().name = "grouped " + candidates.back().name;
   }
+  // Others compute no epilogues, and those with further results are for tiles alone.
+  if (has_further_results(request)) return candidates;
   const bool leads = tiles_lead(p.dtype, traits);
   std::vector<GroupedPoint> others = points_of(p, traits);
   if (leads && !candidates.empty()) others.resize(1);
-  for (const GroupedPoint& point : others) candidates.push_back(grouped_candidate(p, point));
+  for (const GroupedPoint& point : others) {
+    GpuCandidate plain = grouped_candidate(p, point);
+    candidates.push_back(request.has_epilogue() ? with_loop_behind(std::move(plain), request, traits)
+                                                : std::move(plain));
+  }
   if (!leads) std::ranges::rotate(candidates, candidates.end() - std::ssize(others));
   return candidates;
 }
@@ -132,7 +148,10 @@ static std::vector<GpuCandidate> grouped_kernels(const KernelRequest& request, c
 namespace {
 
 [[maybe_unused]] const bool grouped_registered =
-    register_template({{"grouped_matmul", "grouped_matmul_weight_grad"}, grouped_kernels, serves_groups});
+    register_template({.ops = {"grouped_matmul", "grouped_matmul_weight_grad"},
+                       .candidates = grouped_kernels,
+                       .serves = serves_groups,
+                       .finishes = true});
 
 }  // namespace
 

@@ -37,22 +37,6 @@ void TileKernel::find_group() {
   groups().find(code_, rows ? point_.m : point_.n, "batch", rows ? "m0" : "n0", rows ? "m_end" : "n_end");
 }
 
-/// Rows (or columns) behind the last group have no matrix.
-void TileKernel::store_zeros_behind() {
-  const bool along_rows = row_.stride() == 1;
-  const int64_t inner = along_rows ? point_.m : point_.n;
-  code_.open(fmt::format("if (batch == {})", p_.groups->count));
-  code_.open(fmt::format("for (int i = item; i < {}; i += {})", point_.m * point_.n, point_.items()));
-  code_.line(fmt::format("const int row = i {} {}, column = i {} {};", along_rows ? '%' : '/', inner,
-                         along_rows ? '/' : '%', inner));
-  const std::string inside = if_inside("row", "column", false);
-  code_.line(fmt::format("{}{}STORE({}, c, {}, 0.0f);", inside, inside.empty() ? "" : " ",
-                         language_name(p_.output), place_of("row", "column")));
-  code_.close();
-  code_.line("return;");
-  code_.close();
-}
-
 void TileKernel::find_steps_of_group() {
   groups().report_bad_end(code_, "batch", "tile == 0 && LOCAL_ID(0) == 0");
   code_.line("const int k_begin = begin_of(ends, batch), k_end = begin_of(ends, batch + 1);");

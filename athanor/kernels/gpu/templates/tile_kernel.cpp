@@ -66,7 +66,7 @@ bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
   if (p_.has_prologue() && (point_.async || unit_.reads_local())) return false;
   if (p_.groups && (point_.splits > 1 || point_.streams > 0 || point_.boxes || !row_.even() ||
-                    !column_.even() || !p_.epilogue.empty()))
+                    !column_.even() || reduces()))
     return false;
   if (unit_.reads_local() && (point_.stages < 3 || wave_n() != unit_.n)) return false;
   // If tiles go through registers, a tile waits there beside the sums; elements of two bytes that are read
@@ -191,7 +191,6 @@ void TileKernel::begin(bool local_at_launch) {
   }
   if (!further) code_.line(fmt::format("GLOBAL {} *const c = c_matrices + {};", out, c));
   if (point_.streams == 0) declare_local(local_at_launch);
-  if (has_tiles_of_groups()) store_zeros_behind();
 }
 
 void TileKernel::declare_local(bool at_launch) {
@@ -215,14 +214,6 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   // Compilers do better with addresses that they know.
   const bool local_at_launch = unit_.reads_local() || local_bytes() > traits.local_bytes;
   begin(local_at_launch);
-  if (!point_.boxes) {
-    a_.declare(code_, "m0");
-    b_.declare(code_, "n0");
-  }
-  if (!unit_.reads_local()) {
-    a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
-    b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
-  }
   const int64_t units_m = wave_m() / unit_.m, units_n = wave_n() / unit_.n;
   code_.line(unit_.of_lanes()
                  ? fmt::format("{} sums[{}][{}][16];", sum_type(unit_), units_m, units_n)
@@ -231,6 +222,16 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
     code_.line(unit_.of_lanes() ? fmt::format("UNROLL for (int e = 0; e < 16; ++e) {}[e] = 0;", sums)
                                 : fmt::format("{} = ({}x{})(0);", sums, sum_type(unit_), unit_.c.elements));
   });
+  // Rows (or columns) behind the last group have no matrix, so their sums are 0.
+  if (has_tiles_of_groups()) code_.open(fmt::format("if (batch < {})", p_.groups->count));
+  if (!point_.boxes) {
+    a_.declare(code_, "m0");
+    b_.declare(code_, "n0");
+  }
+  if (!unit_.reads_local()) {
+    a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
+    b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
+  }
   if (point_.boxes)
     loop_of_boxes();
   else if (unit_.reads_local())
@@ -239,6 +240,7 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
     loop_of_copies();
   else
     loop_of_registers();
+  if (has_tiles_of_groups()) code_.close();
   if (point_.streams > 0)
     store_stream();
   else

@@ -59,7 +59,6 @@ class TileKernel {
   GroupsOfRows groups() const;
   void find_group();
   void find_steps_of_group();
-  void store_zeros_behind();
   int64_t all_groups() const;  // of work-items
 
   int64_t tiles_m() const { return ceil_div(p_.m, point_.m); }
