@@ -214,6 +214,14 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   // Compilers do better with addresses that they know.
   const bool local_at_launch = unit_.reads_local() || local_bytes() > traits.local_bytes;
   begin(local_at_launch);
+  if (!point_.boxes) {
+    a_.declare(code_, "m0");
+    b_.declare(code_, "n0");
+  }
+  if (!unit_.reads_local()) {
+    a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
+    b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
+  }
   const int64_t units_m = wave_m() / unit_.m, units_n = wave_n() / unit_.n;
   code_.line(unit_.of_lanes()
                  ? fmt::format("{} sums[{}][{}][16];", sum_type(unit_), units_m, units_n)
@@ -224,14 +232,6 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   });
   // Rows (or columns) behind the last group have no matrix, so their sums are 0.
   if (has_tiles_of_groups()) code_.open(fmt::format("if (batch < {})", p_.groups->count));
-  if (!point_.boxes) {
-    a_.declare(code_, "m0");
-    b_.declare(code_, "n0");
-  }
-  if (!unit_.reads_local()) {
-    a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
-    b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
-  }
   if (point_.boxes)
     loop_of_boxes();
   else if (unit_.reads_local())
