@@ -20,6 +20,7 @@ struct FlashCase {
   double scale = 0;  // 0: the default for d features
   bool together = true;
   int compute_units = 0;  // 0: the device's; few, so that a group has several chunks of keys
+  bool with_lse = false;  // the result's kernel also stores the log-sum-exp
 };
 
 inline bool is_flash(const GpuCandidate& candidate) { return candidate.parameters.contains("own_rows"); }
@@ -34,6 +35,28 @@ struct FlashDevice {
   /// If given: the candidates instead of those that the device is offered.
   std::function<std::vector<GpuCandidate>(const KernelRequest&)> candidates = {};
 };
+
+/// Compares an output with its op's reference. A query that sees no key has NaN as its result, and minus
+/// infinity as its log-sum-exp.
+inline void expect_near(const std::vector<Run>& runs, const std::vector<double>& want, bool is_lse,
+                        FlashType type, const std::string& key) {
+  double largest = 0;
+  for (const double x : want)
+    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+  const double tolerance = type.tf32                  ? 4e-3
+                           : type.dtype == DType::f32 ? 1e-5
+                           : type.dtype == DType::f16 ? 2e-3
+                                                      : 1.6e-2;
+  for (const Run& run : runs)
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double got = run.values[i];
+      if (got == want[i] || (std::isnan(got) && std::isnan(want[i]))) continue;
+      // A mask makes the log-sum-exp of one row as large as -3e38, and not that of the next.
+      ASSERT_NEAR(got, want[i], tolerance * (is_lse ? std::max(1.0, std::abs(want[i])) : largest))
+          << run.candidate << " element " << i << " " << key;
+      ASSERT_TRUE(std::isfinite(want[i])) << run.candidate << " element " << i << " " << key;
+    }
+}
 
 /// Runs the candidates and compares each output with its op's reference.
 inline void check_flash(const FlashDevice& on, const std::vector<const Op*>& ops, const Attrs& attrs,
@@ -76,17 +99,10 @@ inline void check_flash(const FlashDevice& on, const std::vector<const Op*>& ops
   if (ops.size() == 3 && outputs[0].shape[-1] > 64 && runs[0].empty()) return;
   for (size_t o = 0; o < outputs.size(); ++o) {
     EXPECT_FALSE(runs[o].empty()) << request.key();
-    const std::vector<double> want = ops[o]->reference(arrays, attrs).data;
-    double largest = 0;
-    for (const double x : want) largest = std::max(largest, std::abs(x));
-    const double tolerance = largest * (type.tf32                  ? 4e-3
-                                        : type.dtype == DType::f32 ? 1e-5
-                                        : type.dtype == DType::f16 ? 2e-3
-                                                                   : 1.6e-2);
-    for (const Run& run : runs[o])
-      for (size_t i = 0; i < want.size(); ++i)
-        ASSERT_NEAR(run.values[i], want[i], tolerance)
-            << run.candidate << " element " << i << " " << request.key();
+    const bool is_lse = ops[o]->name == "attention_lse";
+    std::vector<RefArray> taken = arrays;
+    if (is_lse && o > 0) taken.erase(taken.begin() + 2);  // it takes no values
+    expect_near(runs[o], ops[o]->reference(taken, attrs).data, is_lse, type, request.key());
   }
 }
 
@@ -115,13 +131,42 @@ inline void check_flash(const FlashDevice& on, FlashType type, const FlashCase& 
     run({"attention_grad_q", "attention_grad_k", "attention_grad_v"}, all,
         {output(dtype, q), output(dtype, k), output(dtype, v)});
   if (c.compute_units > 0) return;
-  run({"scaled_dot_product_attention"}, {vq, vk, vv}, {output(dtype, y)});
+  if (c.with_lse)
+    run({"scaled_dot_product_attention", "attention_lse"}, {vq, vk, vv},
+        {output(dtype, y), output(DType::f32, rows)});
+  else
+    run({"scaled_dot_product_attention"}, {vq, vk, vv}, {output(dtype, y)});
   run({"attention_lse"}, {vq, vk}, {output(DType::f32, rows)});
   run({"attention_grad_q"}, all, {output(dtype, q)});
   run({"attention_grad_k", "attention_grad_v"}, all, {output(dtype, k), output(dtype, v)});
   if (c.together) return;
   run({"attention_grad_k"}, all, {output(dtype, k)});
   run({"attention_grad_v"}, all, {output(dtype, v)});
+}
+
+/// The lowest number of the type as a mask, as in many models: a row that it hides as a whole weighs all keys
+/// alike. Infinity hides others, and of the last row all.
+inline void check_hidden_rows(const FlashDevice& on, FlashType type) {
+  constexpr int64_t queries = 5, keys = 40, d = 32;
+  const double hidden = type.dtype == DType::f16    ? -65504
+                        : type.dtype == DType::bf16 ? -3.3895313892515355e38
+                                                    : -3.4028234663852886e38;
+  std::vector<double> mask(queries * keys);
+  for (int64_t key = 0; key < keys; ++key) {
+    mask[static_cast<size_t>(key)] = hidden;
+    mask[static_cast<size_t>(keys + key)] = key < 3 ? 0 : hidden;
+    mask[static_cast<size_t>(2 * keys + key)] = key % 2 == 0 ? -INFINITY : hidden;
+    mask[static_cast<size_t>(4 * keys + key)] = -INFINITY;
+  }
+  const Shape q{queries, d}, k{keys, d};
+  const std::vector<TestOperand> inputs = {view(type.dtype, q, 1), view(type.dtype, k, 2),
+                                           view(type.dtype, k, 3),
+                                           make_value(type.dtype, {queries, keys}, mask)};
+  const Attrs attrs = {{"causal", false}, {"scale", 0.25}};
+  const OperandDesc y{type.dtype, q, {}, contiguous_strides(q)}, lse{DType::f32, {queries}, {}, {1}};
+  const Op &result = find_op("scaled_dot_product_attention"), &log_sum_exp = find_op("attention_lse");
+  check_flash(on, {&result}, attrs, inputs, {y}, type, 0);
+  check_flash(on, {&result, &log_sum_exp}, attrs, inputs, {y, lse}, type, 0);
 }
 
 }  // namespace athanor::testing

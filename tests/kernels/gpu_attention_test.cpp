@@ -130,6 +130,11 @@ TEST(GpuAttention, CausalAndMasked) {
   check(DType::f32, {{}, 33, 17, 6, 6, false, true}, 2e-5);
 }
 
+TEST(GpuAttention, QueriesThatSeeNoKey) {
+  ATHANOR_NEEDS_GPU();
+  check(DType::f32, {{2}, 40, 7, 4, 4, true}, 2e-5);
+}
+
 TEST(GpuAttention, OtherTypes) {
   ATHANOR_NEEDS_GPU();
   check(DType::f64, {{2}, 9, 11, 4, 3}, 1e-12);

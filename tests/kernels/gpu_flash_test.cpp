@@ -68,27 +68,18 @@ TEST_P(GpuFlash, MasksAndScales) {
   check(GetParam(), {{}, 33, 40, 32, 32, false, false, -0.2});
 }
 
-// The lowest number of the type as a mask, as in many models: a row that it hides as a whole weighs all keys
-// alike. Infinity hides others.
 TEST_P(GpuFlash, HiddenRows) {
-  const auto [dtype, tf32] = GetParam();
-  constexpr int64_t queries = 5, keys = 40, d = 32;
-  const double hidden = dtype == DType::f16    ? -65504
-                        : dtype == DType::bf16 ? -3.3895313892515355e38
-                                               : -3.4028234663852886e38;
-  std::vector<double> mask(queries * keys);
-  for (int64_t key = 0; key < keys; ++key) {
-    mask[static_cast<size_t>(key)] = hidden;
-    mask[static_cast<size_t>(keys + key)] = key < 3 ? 0 : hidden;
-    mask[static_cast<size_t>(2 * keys + key)] = key % 2 == 0 ? -INFINITY : hidden;
-  }
-  const Shape q{queries, d}, k{keys, d};
-  const std::vector<TestOperand> inputs = {view(dtype, q, 1), view(dtype, k, 2), view(dtype, k, 3),
-                                           make_value(dtype, {queries, keys}, mask)};
-  const Attrs attrs = {{"causal", false}, {"scale", 0.25}};
-  for (const FlashDevice& on : devices_for(GetParam()))
-    check_flash(on, {&find_op("scaled_dot_product_attention")}, attrs, inputs,
-                {{dtype, q, {}, contiguous_strides(q)}}, GetParam(), 0);
+  for (const FlashDevice& on : devices_for(GetParam())) check_hidden_rows(on, GetParam());
+}
+
+// The first queries see no key: some of a group's, or all of the first groups'.
+TEST_P(GpuFlash, QueriesThatSeeNoKey) {
+  FlashCase some{{2}, 100, 37, 32, 32, true}, masked{{}, 70, 40, 32, 32, true, true};
+  some.with_lse = masked.with_lse = true;
+  check(GetParam(), some);
+  check(GetParam(), masked);
+  check(GetParam(), {{}, 290, 20, 32, 32, true});
+  if (GetParam().dtype != DType::f32) check(GetParam(), {{}, 300, 150, 32, 32, true, false, 0, true, 1});
 }
 
 // Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].

@@ -15,6 +15,10 @@ class GpuFlashByFour : public ::testing::TestWithParam<DType> {
  protected:
   /// Checks the blocks on each device that has such units.
   static void check(const FlashCase& c, const std::vector<Block>& blocks, const Ints& strides = {}) {
+    each_device(blocks, [&](const FlashDevice& on) { check_flash(on, {GetParam()}, c, strides); });
+  }
+  static void each_device(const std::vector<Block>& blocks,
+                          const std::function<void(const FlashDevice&)>& body) {
     const DType dtype = GetParam();
     for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
@@ -32,7 +36,7 @@ class GpuFlashByFour : public ::testing::TestWithParam<DType> {
         }
         return all;
       };
-      check_flash({.device = &device, .traits = traits, .candidates = candidates}, {dtype}, c, strides);
+      body({.device = &device, .traits = traits, .candidates = candidates});
       ++checked;
     }
   }
@@ -66,6 +70,26 @@ TEST_P(GpuFlashByFour, OtherFeatures) {
 TEST_P(GpuFlashByFour, Masks) {
   check({{}, 33, 80, 32, 32, true, true}, {{4, 64, false}, {4, 32, true}});
   check({{}, 90, 80, 32, 32, false, false, -0.2}, {{4, 64, true}});
+}
+
+TEST_P(GpuFlashByFour, HiddenRows) {
+  each_device({{4, 16, false}, {4, 64, true}},
+              [](const FlashDevice& on) { check_hidden_rows(on, {GetParam()}); });
+}
+
+// The first queries see no key: some of a group's, or all of the first group's.
+TEST_P(GpuFlashByFour, QueriesThatSeeNoKey) {
+  FlashCase some{{2}, 100, 37, 32, 32, true}, most{{}, 150, 20, 64, 64, true};
+  some.with_lse = most.with_lse = true;
+  check(some, {{4, 16, false}, {4, 32, true}});
+  check(most, {{4, 16, true}, {8, 32, false}});
+}
+
+// The log-sum-exp of several blocks, beside the result.
+TEST_P(GpuFlashByFour, LogSumExp) {
+  FlashCase c{{2}, 90, 210, 64, 64, true, true};
+  c.with_lse = true;
+  check(c, {{4, 64, false}, {8, 80, true}});
 }
 
 TEST_P(GpuFlashByFour, Strides) { check({{2, 2}, 30, 30, 32, 32}, {{4, 16, false}}, {30 * 192, 32, 192, 1}); }

@@ -33,6 +33,12 @@ TEST_P(OpenClFlash, CausalAndMasked) {
   check({{}, 33, 40, 16, 16, true, true});
 }
 
+TEST_P(OpenClFlash, QueriesThatSeeNoKey) {
+  FlashCase c{{}, 70, 20, 16, 16, true};
+  c.with_lse = true;
+  check(c);
+}
+
 TEST_P(OpenClFlash, GradientsOfSeveralChunks) { check({{2}, 70, 150, 32, 32, true, false, 0, true, 1}); }
 
 TEST_P(OpenClFlash, Strides) { check({{2, 2}, 20, 20, 16, 16}, {20 * 96, 16, 96, 1}); }
