@@ -38,7 +38,7 @@ foreach(vendor nvidia amd)
   add_check(virtual_gpu_${vendor} TIMEOUT 900 COMMAND tools/virtual-gpus --short ${vendor})
 endforeach()
 foreach(chip gfx1100 gfx90a sm_86 intel16)
-  add_check(check_opencl_units_${chip} TIMEOUT 300 COMMAND tools/check-opencl-units ${chip})
+  add_check(check_opencl_units_${chip} TIMEOUT 300 COMMAND tools/check-opencl-units --short ${chip})
   set_tests_properties(check_opencl_units_${chip} PROPERTIES DEPENDS "virtual_gpu_nvidia;virtual_gpu_amd")  # they build them
 endforeach()
 foreach(reader idx npy npz safetensors image cifar tar csv machine doctor)

@@ -77,6 +77,12 @@ class Writer {
   }
 
   std::span<const MatrixUnit> units() const { return own_.matrix_units; }
+  /// Whether units multiply f32, or factors rounded to tf32, in attention.
+  bool takes_f32(bool tf32) const {
+    return std::ranges::any_of(units(), [&](const MatrixUnit& unit) {
+      return unit.input == DType::f32 && unit.tf32 == tf32 && !unit.reads_local();
+    });
+  }
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
            const Shape& output, const std::vector<std::string>& with = {}, const std::string& title = {},
@@ -382,13 +388,8 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   const auto units = writer.units();
   const Shape texts{8, 12, 1024, 64};
   if (!units.empty()) add_attention(writer, DType::f16, texts, true);
-  const auto takes_f32 = [&](bool tf32) {
-    return std::ranges::any_of(units, [&](const MatrixUnit& unit) {
-      return unit.input == DType::f32 && unit.tf32 == tf32 && !unit.reads_local();
-    });
-  };
-  if (takes_f32(false)) add_attention(writer, DType::f32, texts, true);
-  if (takes_f32(true)) add_attention(writer, DType::f32, texts, true, ComputeType::tf32);
+  if (writer.takes_f32(false)) add_attention(writer, DType::f32, texts, true);
+  if (writer.takes_f32(true)) add_attention(writer, DType::f32, texts, true, ComputeType::tf32);
   writer.finish();
 }
 
@@ -447,6 +448,9 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
     for (const Shape& mnk :
          std::vector<Shape>{{1024, 1024, 1024}, {128, 10, 512}, {1, 1000, 1000}, {7, 5, 3000}})
       writer.add("batch_matmul", {}, dtype, {{1, mnk[0], mnk[2]}, {1, mnk[2], mnk[1]}}, {1, mnk[0], mnk[1]});
+  // Lanes exchange elements before they store whole tiles of it.
+  for (const DType dtype : {DType::f16, DType::bf16})
+    writer.add("batch_matmul", {}, dtype, {{1, 128, 256}, {1, 256, 96}}, {1, 128, 96});
   add_convolution(writer, DType::f32, {64, 64, 32, 32}, {64, 64, 3, 3}, {.padding = 1});
   add_convolution(writer, DType::f32, {8, 3, 64, 64}, {64, 3, 7, 7}, {.stride = 2, .padding = 3});
   add_convolution(writer, DType::f32, {8, 64, 30, 30}, {64, 1, 3, 3}, {.padding = 1, .groups = 64});
@@ -460,6 +464,7 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
     add_attention(writer, DType::f32, {4, 8, 200, 64}, causal);
     add_rest_of_attention(writer, DType::f32, {4, 8, 200, 64}, causal);
   }
+  if (writer.takes_f32(true)) add_attention(writer, DType::f32, {4, 8, 200, 64}, true, ComputeType::tf32);
   add_attention(writer, DType::f16, {4, 8, 200, 64}, true);
   add_rest_of_attention(writer, DType::f16, {4, 8, 200, 64}, true);
   add_attention(writer, DType::f16, {4, 8, 200, 128}, false);
