@@ -106,6 +106,13 @@ KERNEL void scaled(BUFFER(const f32, x), BUFFER(f32, y)) {{
   }
 }
 
+TEST(GpuLanguage, ATextForReadingSaysWhatItsCompilerNeeds) {
+  GpuLaunch launch{.name = "f", .source = "KERNEL void f() {}\n"};
+  EXPECT_TRUE(render_for_reading(launch).starts_with("#define"));
+  launch.compile_options = "-DAMD_UNITS";
+  EXPECT_TRUE(render_for_reading(launch).starts_with("// Compile it with -DAMD_UNITS\n#define"));
+}
+
 TEST(GpuLanguage, LanesOfVectors) {
   ATHANOR_NEEDS_GPU();
   for (const DeviceInfo& info : gpu_devices())

@@ -132,7 +132,8 @@ std::string_view to_string(GpuTarget target);
 /// The whole source of a launch for a target's compiler: the group's extents, the target's header, the part
 /// that all targets share, and the launch's own source.
 std::string render(const GpuLaunch& launch, GpuTarget target);
-/// The same for people: the header is in a file of its own, language_header_name, which the text includes.
+/// The same for people: the header is in a file of its own, language_header_name, which the text includes. A
+/// comment names the compile options.
 std::string render_for_reading(const GpuLaunch& launch);
 inline constexpr std::string_view language_header_name = "kernel_language.h";
 std::string language_header(GpuTarget target);

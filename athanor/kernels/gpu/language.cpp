@@ -66,7 +66,10 @@ std::string language_header(GpuTarget target) {
 }
 
 std::string render_for_reading(const GpuLaunch& launch) {
-  return fmt::format("{}#include \"{}\"\n\n{}", extents_of(launch), language_header_name, launch.source);
+  const std::string needs =
+      launch.compile_options.empty() ? "" : fmt::format("// Compile it with {}\n", launch.compile_options);
+  return fmt::format("{}{}#include \"{}\"\n\n{}", needs, extents_of(launch), language_header_name,
+                     launch.source);
 }
 
 std::string render(const GpuLaunch& launch, GpuTarget target) {
