@@ -36,6 +36,40 @@ TEST_F(UnitTrials, ACompilerThatGetsItWrongIsFoundOut) {
       working("#undef FMA\n#define FMA(a, b, c) (LOCAL_ID(0) == 77 ? (c) : fma((a), (b), (c)))\n").empty());
 }
 
+// A unit whose kernels exchange registers. Here its product is a plain one, and exchanges go through memory.
+TEST_F(UnitTrials, LanesThatExchangeOtherNumbersAreFoundOut) {
+  MatrixUnit unit = matrix_units(GpuTarget::cuda, "sm_75").front();
+  ASSERT_EQ(unit.input, DType::f16);
+  unit.opencl = true;
+  const auto working = [&](const std::string& before) {
+    return gpu::units_that_work(*device_, device_->facts().traits, {&unit, 1}, [&](GpuLaunch& launch) {
+      EXPECT_EQ(launch.compile_options, "-DNVIDIA_UNITS");
+      launch.compile_options.clear();
+      if (launch.name == "exchange_lanes") {
+        launch.source = before + launch.source;
+        return;
+      }
+      launch.source =
+          "KERNEL void " + launch.name +
+          "(BUFFER(const STORED(f16), a), BUFFER(const STORED(f16), b), BUFFER(STORED(f16), c)) {\n"
+          "  BIND(const STORED(f16), a); BIND(const STORED(f16), b); BIND(STORED(f16), c);\n"
+          "  for (int at = 0; at < 64 * 96; ++at) {\n"
+          "    f32 sum = 0;\n"
+          "    for (int k = 0; k < 128; ++k)\n"
+          "      sum += LOAD(f16, a, at / 96 * 128 + k) * LOAD(f16, b, k * 96 + at % 96);\n"
+          "    STORE(f16, c, at, sum);\n"
+          "  }\n"
+          "}\n";
+      launch.groups = launch.group_size = {1, 1, 1};
+      launch.arguments = {{0}, {1}, {2}};
+    });
+  };
+  EXPECT_EQ(working("").size(), 1U);
+  EXPECT_TRUE(working("#undef SHUFFLE_XOR\n#define SHUFFLE_XOR(x, mask) (x)\n").empty());
+  const std::string beyond = "((mask) == 16 ? (x) : shuffle_by_memory(shuffle_memory, (x), (mask)))";
+  EXPECT_TRUE(working("#undef SHUFFLE_XOR\n#define SHUFFLE_XOR(x, mask) " + beyond + "\n").empty());
+}
+
 TEST_F(UnitTrials, ACompilerThatRefusesIsNoError) { EXPECT_TRUE(working("#error of a driver\n").empty()); }
 
 TEST_F(UnitTrials, ALaunchHasOptionsOfItsOwn) {

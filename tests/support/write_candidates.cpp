@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/backends/gpu/exchange_trial.h"
 #include "athanor/base/ceil_div.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
@@ -245,6 +246,12 @@ class Writer {
     if (!any)
       throw Error(ErrorCode::internal, fmt::format("the op '{}' has a template, but no kernel", op.name), {},
                   "Give its declaration a case that the template computes");
+  }
+  /// The kernel by which the exchanges of OpenCL's units are tried.
+  void add_exchange() {
+    if (target_ != GpuTarget::opencl || units().empty() || !units().front().exchanges_lanes()) return;
+    write({.name = "exchange", .launches = {gpu::exchange_trial(units().front()).launch}}, "exchange", "u32",
+          {});
   }
   void finish() { write_file_atomically((folder_ / "launches.json").string(), list_.dump(2) + "\n"); }
 
@@ -470,6 +477,7 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
   add_attention(writer, DType::f16, {4, 8, 200, 128}, false);
   add_attention(writer, DType::bf16, {4, 8, 200, 64}, false);
   for (const std::string& op : gpu::ops_with_templates()) writer.add_cases(find_op(op));
+  writer.add_exchange();
   writer.finish();
 }
 

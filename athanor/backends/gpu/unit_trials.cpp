@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <optional>
 
 #include "athanor/backends/gpu/device.h"
+#include "athanor/backends/gpu/exchange_trial.h"
 #include "athanor/backends/gpu/kernel.h"
 #include "athanor/backends/gpu/storage.h"
 #include "athanor/base/clock.h"
@@ -68,33 +70,62 @@ std::optional<GpuCandidate> kernel_for(const MatrixUnit& unit, const KernelReque
   return std::nullopt;
 }
 
-/// What is wrong with the unit's kernel; "" if nothing is. Throws Error(out_of_memory), which says nothing
-/// about the unit.
-std::string fault_of(GpuDevice& device, const KernelRequest& request, GpuCandidate candidate) {
-  static const Trial trial;
+/// What a kernel writes to its output, which comes behind its inputs.
+std::vector<std::byte> output_of(GpuDevice& device, GpuCandidate candidate,
+                                 const std::vector<std::vector<std::byte>>& inputs, size_t bytes) {
   std::vector<std::shared_ptr<GpuStorage>> storage;
   std::vector<Binding> buffers;
-  const auto add = [&](const std::vector<std::byte>& bytes) {
-    storage.push_back(std::make_shared<GpuStorage>(device, device.pool.take(bytes.size()), bytes.size()));
-    storage.back()->write(bytes.data(), 0, bytes.size());
+  const auto add = [&](const std::vector<std::byte>& data) {
+    storage.push_back(std::make_shared<GpuStorage>(device, device.pool.take(data.size()), data.size()));
+    storage.back()->write(data.data(), 0, data.size());
     buffers.push_back({storage.back().get(), 0});
   };
+  for (const std::vector<std::byte>& input : inputs) add(input);
+  std::vector<std::byte> output(bytes, std::byte{0x7f});
+  add(output);
+  add(std::vector<std::byte>(std::max<size_t>(candidate.scratch_bytes, 1)));
+  const Candidate made = make_candidate(device, std::move(candidate), {});
+  made.kernel->enqueue(device.kernels(), buffers);
+  device.kernels().finish();
+  storage[inputs.size()]->read(output.data(), 0, bytes);
+  return output;
+}
+
+std::string fault_of_product(GpuDevice& device, const KernelRequest& request, GpuCandidate candidate) {
+  static const Trial trial;
+  HostArray result(request.output().dtype, request.output().shape);
+  result.bytes = output_of(device, std::move(candidate),
+                           {from_doubles(request.inputs[0].dtype, request.inputs[0].shape, trial.a).bytes,
+                            from_doubles(request.inputs[1].dtype, request.inputs[1].shape, trial.b).bytes},
+                           result.bytes.size());
+  const std::vector<double> got = to_doubles(result);
+  const auto wrong = std::ranges::mismatch(got, trial.want);
+  if (wrong.in1 == got.end()) return {};
+  return fmt::format("element {} of its product is {}, not {}", wrong.in1 - got.begin(), *wrong.in1,
+                     *wrong.in2);
+}
+
+std::string fault_of_exchange(GpuDevice& device, ExchangeTrial trial) {
+  const size_t bytes = trial.want.size() * sizeof(uint32_t);
+  const auto output =
+      output_of(device, {.name = trial.launch.name, .launches = {std::move(trial.launch)}}, {}, bytes);
+  return std::memcmp(output.data(), trial.want.data(), bytes) == 0 ? "" : "its lanes exchange other numbers";
+}
+
+/// The kernels by which a unit is tried. Exchanges: if its kernels have words for them.
+struct Trials {
+  KernelRequest request;
+  GpuCandidate product;
+  std::optional<ExchangeTrial> exchange;
+};
+
+/// What is wrong with the unit's kernels; "" if nothing is. Throws Error(out_of_memory), which says nothing
+/// about the unit.
+std::string fault_of(GpuDevice& device, Trials trials) {
   try {
-    add(from_doubles(request.inputs[0].dtype, request.inputs[0].shape, trial.a).bytes);
-    add(from_doubles(request.inputs[1].dtype, request.inputs[1].shape, trial.b).bytes);
-    HostArray result(request.output().dtype, request.output().shape);
-    std::ranges::fill(result.bytes, std::byte{0x7f});
-    add(result.bytes);
-    add(std::vector<std::byte>(std::max<size_t>(candidate.scratch_bytes, 1)));
-    const Candidate made = make_candidate(device, std::move(candidate), {});
-    made.kernel->enqueue(device.kernels(), buffers);
-    device.kernels().finish();
-    storage[2]->read(result.bytes.data(), 0, result.bytes.size());
-    const std::vector<double> got = to_doubles(result);
-    const auto wrong = std::ranges::mismatch(got, trial.want);
-    if (wrong.in1 == got.end()) return {};
-    return fmt::format("element {} of its product is {}, not {}", wrong.in1 - got.begin(), *wrong.in1,
-                       *wrong.in2);
+    std::string fault = fault_of_product(device, trials.request, std::move(trials.product));
+    if (fault.empty() && trials.exchange) fault = fault_of_exchange(device, std::move(*trials.exchange));
+    return fault;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::out_of_memory) throw;
     const std::string& text = error.problem();
@@ -107,11 +138,15 @@ bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
   const KernelRequest request = product_by(unit);
   auto candidate = kernel_for(unit, request, traits);
   if (!candidate) return false;
+  Trials trials{request, std::move(*candidate), {}};
+  if (unit.exchanges_lanes() && !unit.of_lanes()) trials.exchange = exchange_trial(unit);
   std::string sources;
-  for (GpuLaunch& launch : candidate->launches) {
+  const auto add = [&](GpuLaunch& launch) {
     if (change) change(launch);
     sources += launch.compile_options + "\n" + render(launch, device.facts().target);
-  }
+  };
+  for (GpuLaunch& launch : trials.product.launches) add(launch);
+  if (trials.exchange) add(trials.exchange->launch);
   KernelCache& cache = KernelCache::instance();
   const std::string key =
       fmt::format("{}|{} {}|{}", device.facts().info.name, to_string(unit.input), unit.name,
@@ -129,7 +164,7 @@ bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
   std::string fault;
   cache.mark(key, name);
   try {
-    fault = fault_of(device, request, std::move(*candidate));
+    fault = fault_of(device, std::move(trials));
   } catch (const Error&) {
     cache.unmark(key, name);
     throw;

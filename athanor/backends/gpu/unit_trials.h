@@ -12,7 +12,8 @@ namespace athanor::gpu {
 class GpuDevice;
 
 /// Multiplies two matrices by the tile engine's kernel for each unit and compares every element with the
-/// host's. Returns the units whose kernel compiles, runs and is right: the first for each type and size.
+/// host's. If kernels for the unit exchange registers between lanes, its lanes exchange some, too. Returns
+/// the units whose kernels compile, run and are right: the first for each type and size.
 /// The outcome is kept in athanor.db until the driver or the kernel changes. A trial that ended the process
 /// is not repeated.
 /// `traits`: the device's. `change`: changes each kernel, for tests.
