@@ -61,6 +61,13 @@ constexpr LaneLayout mma_b(int pair, int k) {
 }
 constexpr LaneLayout mma_out{4, {Cell{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}}, {Cell{0, 1}, {8, 0}}};
 
+/// Volta: two times four lanes, with numbers 16 apart, multiply 8 x 4 by 4 x 8 elements. Four such groups
+/// make a wave. Two of them have the same rows of A, two the same columns of B. A lane holds all four steps
+/// along k. Which rows and columns a group has is free: these let lanes read neighbours.
+constexpr LaneLayout quads_a{4, {Cell{1, 0}, {2, 0}, {4, 0}, {0, 0}, {8, 0}}, {Cell{0, 1}, {0, 2}}};
+constexpr LaneLayout quads_b{4, {Cell{1, 0}, {2, 0}, {0, 0}, {4, 0}, {8, 0}}, {Cell{0, 1}, {0, 2}}};
+constexpr LaneLayout quads_out{8, {Cell{1, 0}, {0, 2}, {4, 0}, {0, 4}, {8, 0}}, {Cell{0, 1}, {2, 0}, {0, 8}}};
+
 /// Four waves together: 64 rows and n columns.
 constexpr LaneLayout wgmma_out(int n) {
   LaneLayout layout{.elements = n / 2};
@@ -172,6 +179,9 @@ constexpr auto gfx908 = joined(cdna_floats, cdna1_bf16, cdna1_bytes);
 constexpr auto gfx90a = joined(cdna_floats, cdna2_bf16, cdna1_bytes);
 constexpr auto gfx942 = joined(of_cdna3(joined(cdna_floats, cdna2_bf16)), cdna3_bytes, cdna3_tf32);
 
+/// Later chips have this instruction, too, but compute it slowly.
+constexpr MatrixUnit sm_70[] = {{"mma 16x16x4", "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32",
+                                 Form::quads, 16, 16, 4, 32, f16, f32, "", quads_a, quads_b, quads_out}};
 /// Turing multiplies bytes by 8 rows; two such instructions make one unit, see ptx_text().
 constexpr MatrixUnit sm_75[] = {
     mma("mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 2, f16, f32),
@@ -321,7 +331,7 @@ std::string ptx_text(const MatrixUnit& unit) {
   std::string parameters, instructions;
   for (const auto& [letter, count] : {std::pair{'a', unit.a_registers()}, {'b', unit.b_registers()}})
     for (int r = 0; r < count; ++r) parameters += fmt::format(", u32 {}{}", letter, r);
-  const int rows = unit.instruction.find("m8n8") != std::string_view::npos ? 8 : 16;
+  const int rows = unit.instruction.find("m8n8k16") != std::string_view::npos ? 8 : 16;
   for (int first = 0; first < unit.m; first += rows) instructions += ptx_instruction(unit, first, rows);
   return fmt::format("DEVICE void MULTIPLY_ADD({} &c{}) {{\n{}}}\n", sums_type(unit), parameters,
                      instructions);
@@ -385,6 +395,7 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
     if (capability(architecture) >= 89) return sm_89;
     if (capability(architecture) >= 80) return sm_80;
     if (capability(architecture) >= 75) return sm_75;
+    if (capability(architecture) >= 70) return sm_70;
   }
   return {};
 }
@@ -428,7 +439,7 @@ std::string multiply_add_text(const MatrixUnit& unit) {
                                             "}}\n",
                                             unit.instruction);
   if (unit.reads_local()) return local_ptx_text(unit);
-  return unit.form == Form::mma ? ptx_text(unit) : builtin_text(unit);
+  return unit.form == Form::mma || unit.form == Form::quads ? ptx_text(unit) : builtin_text(unit);
 }
 
 }  // namespace athanor

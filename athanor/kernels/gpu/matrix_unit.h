@@ -31,9 +31,10 @@ struct LaneLayout {
 
 /// C[m, n] += A[m, k] B[k, n], by one wave.
 struct MatrixUnit {
-  /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's, OpenCL's functions
-  /// for Intel's (`dpas`); or what lanes do alone, FMA and the sum of two or four products (`dot`).
-  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma, wgmma, dpas, fma, dot };
+  /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's (`quads`: Volta's),
+  /// OpenCL's functions for Intel's (`dpas`); or what lanes do alone, FMA and the sum of two or four products
+  /// (`dot`).
+  enum class Form : uint8_t { wmma, wmma_bytes, mfma, quads, mma, wgmma, dpas, fma, dot };
 
   std::string_view name;         // for people: "wmma 16x16x16"
   std::string_view instruction;  // the built-in's or PTX's name
@@ -83,7 +84,7 @@ bool has_async_copies(GpuTarget target, std::string_view architecture);
 bool has_box_copies(GpuTarget target, std::string_view architecture);
 
 /// The function MULTIPLY_ADD of the kernel language, for a kernel that uses the unit: MULTIPLY_ADD(c, a, b)
-/// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers on NVIDIA. For
+/// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers in PTX. For
 /// `dot` it is MULTIPLY_ADD(c, a, b) with a sum and two registers; for units that read local memory,
 /// MULTIPLY_ADD<a lies along its rows, b along its columns>(c, a, b) with two LOCAL_MATRIX; FMA needs none.
 std::string multiply_add_text(const MatrixUnit& unit);

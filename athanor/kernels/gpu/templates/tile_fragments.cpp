@@ -46,6 +46,9 @@ void TileOperand::declare_fragments(Code& code, const std::string& first) const 
   } else if (unit_.form == MatrixUnit::Form::dot) {
     row = fmt::format("{} + {}", first, is_b ? "lane % 8" : "lane / 8");
     chunk = "0";
+  } else if (unit_.form == MatrixUnit::Form::quads) {
+    row = fmt::format("{} + {}", first, lane_part(is_b ? unit_.b : unit_.a, &LaneLayout::Cell::row));
+    chunk = "0";
   } else if (unit_.form == MatrixUnit::Form::fma) {
     row = "0";
     chunk = fmt::format("({}) / {} + {}", first, chunk_, is_b ? "lane % 8" : "lane / 8");

@@ -77,11 +77,13 @@ void TileKernel::multiply(int64_t set, int64_t set_of_b, TileOperand::Range colu
     }
     for (int64_t u = 0; u < units && !unit_.of_lanes(); ++u) {
       std::string arguments;
-      if (unit_.form == MatrixUnit::Form::mma) {
+      if (unit_.form == MatrixUnit::Form::mma || unit_.form == MatrixUnit::Form::quads) {
         for (int r = 0; r < unit_.a_registers(); ++r)
           arguments += fmt::format(", {}[{}]", of_a, u * unit_.a_registers() + r);
-        // Two columns of units share a fragment of B.
-        const std::string fragment = divided(j, 2), half = times(remainder(j, 2), 2);
+        // Two columns of mma's units share a fragment of B.
+        const bool shared = unit_.form == MatrixUnit::Form::mma;
+        const std::string fragment = shared ? divided(j, 2) : j,
+                          half = shared ? times(remainder(j, 2), 2) : "0";
         for (int r = 0; r < unit_.b_registers(); ++r)
           arguments += fmt::format(", {}[{}][{}]", of_b, fragment, plus(half, u * unit_.b_registers() + r));
       } else {

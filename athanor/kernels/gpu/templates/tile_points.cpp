@@ -19,6 +19,9 @@ struct TileShape {
 constexpr TileShape mma_shapes[] = {{128, 256, 32, 2, 4, 4}, {128, 256, 64, 2, 4, 3}, {128, 128, 32, 2, 2, 3},
                                     {128, 64, 32, 2, 2, 4},  {64, 128, 32, 2, 2, 4},  {64, 64, 64, 2, 2, 3},
                                     {64, 64, 32, 2, 2, 4},   {32, 64, 64, 2, 2, 4},   {32, 32, 64, 2, 2, 4}};
+// Volta: larger ones leave no room for a second set of fragments (58 % of the peak are predicted, not 76).
+constexpr TileShape quads_shapes[] = {{128, 64, 32, 2, 2, 2}, {64, 128, 32, 2, 2, 2}, {64, 64, 64, 2, 2, 2},
+                                      {64, 64, 32, 2, 2, 2},  {32, 64, 64, 2, 2, 2},  {32, 32, 64, 2, 2, 2}};
 constexpr TileShape wmma_shapes[] = {
     {128, 128, 32, 2, 2, 2}, {128, 128, 32, 4, 2, 2}, {256, 128, 32, 4, 2, 2},
     {128, 64, 32, 2, 2, 2},  {64, 128, 32, 2, 2, 2},  {64, 64, 64, 2, 2, 2},
@@ -69,6 +72,7 @@ std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
   if (unit.reads_local()) return local_shapes;
   if (unit.form == MatrixUnit::Form::mma)
     return unit.tf32 ? std::span<const TileShape>(tf32_shapes) : mma_shapes;
+  if (unit.form == MatrixUnit::Form::quads) return quads_shapes;
   if (unit.form == MatrixUnit::Form::mfma)
     return unit.input == DType::f32 ? std::span<const TileShape>(mfma_f32_shapes) : mfma_shapes;
   if (unit.form == MatrixUnit::Form::fma) return fma_shapes;
