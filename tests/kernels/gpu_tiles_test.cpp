@@ -68,16 +68,19 @@ void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogu
 /// Checks every point of units that read local memory, or only of those that copy boxes, and returns their
 /// number. `groups`: the device's number of compute units for this test.
 int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false, int groups = 1,
-                bool gaps = false) {
-  const DType dtype = inputs[0].desc.dtype, output = dtype == DType::i8 ? DType::i32 : dtype;
+                bool gaps = false, const Epilogue& epilogue = {}) {
+  const DType dtype = inputs[0].desc.dtype;
+  const bool bytes = size_of(dtype) == 1;
+  const DType output = !bytes ? dtype : dtype == DType::i8 ? DType::i32 : DType::f32;
   const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
-  KernelRequest request{&find_op(dtype == DType::i8 ? "wide_batch_matmul" : "batch_matmul"),
+  KernelRequest request{&find_op(bytes ? "wide_batch_matmul" : "batch_matmul"),
                         {},
                         {},
                         {{output, shape, {}, contiguous_strides(shape)}},
                         {}};
   for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
   if (gaps) space_rows(request.outputs[0]);
+  request.epilogue = program_of(epilogue, request);
   const bool along_k = inputs[0].desc.strides[2] == 1 && inputs[1].desc.strides[1] == 1;
   std::vector<double> want;
   int tried = 0;
@@ -95,7 +98,7 @@ int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false,
       if (boxes_only)
         std::erase_if(candidates, [](const GpuCandidate& one) { return !one.parameters.contains("boxes"); });
       const bool boxes = traits.box_copies && (unit.turns_local() || along_k);
-      const bool may_lie_so = size_of(dtype) > 1 || along_k;
+      const bool may_lie_so = !bytes || along_k;
       EXPECT_TRUE(!candidates.empty() || (boxes_only && !boxes) || !may_lie_so)
           << unit.name << ": " << request.key();
       for (const GpuCandidate& candidate : reduced(std::move(candidates)))
@@ -105,8 +108,8 @@ int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false,
     if (want.empty()) want = reference_of(request, inputs);
     expect_all_near(runs, want,
                     request.compute == ComputeType::tf32 ? request.rounding()
-                    : dtype == DType::i8                 ? 0
-                                                         : tolerance_of(dtype),
+                    : bytes && !request.has_epilogue()   ? 0
+                                                         : tolerance_of(output),
                     request.key());
     tried += static_cast<int>(runs.size());
   }
@@ -491,7 +494,38 @@ TEST_P(GpuWideTiles, MatricesInLocalMemory) {
                            boxes_only);
   tried += check_local(
       {whole(GetParam(), {2, 24, 2064}, 1), whole(GetParam(), {2, 2064, 32}, 2, {0, 1, 2064})}, false, 8);
+  if (GetParam() != DType::i8)
+    for (const int groups : {1, 8})
+      tried += check_local(
+          {whole(GetParam(), {2, 72, 656}, 1), whole(GetParam(), {2, 656, 136}, 2, {656 * 136, 1, 656}),
+           view(DType::f32, {136}, 3), view(DType::f32, {1}, 4), view(DType::f32, {2, 72, 136}, 5)},
+          false, groups, false, {.chain = true});
   if (tried == 0) GTEST_SKIP() << "no unit here reads bytes in local memory";
+}
+
+// On sm_90a a unit's sums of 8-bit floats have few bits, so lanes add those of each 128 steps to their own.
+TEST(GpuWideLocalTiles, LanesAddShortSums) {
+  for (const DType dtype : {DType::f8e4m3, DType::f8e5m2}) {
+    KernelRequest request{&find_op("wide_batch_matmul"),
+                          {},
+                          {{dtype, {1, 4096, 4096}, {}, {4096 * 4096, 4096, 1}},
+                           {dtype, {1, 4096, 4096}, {}, {4096 * 4096, 1, 4096}}},
+                          {{DType::f32, {1, 4096, 4096}, {}, {4096 * 4096, 4096, 1}}},
+                          {}};
+    GpuTraits traits;
+    add_architecture(traits, GpuTarget::cuda, "sm_90a");
+    set_driver_facts(traits, GpuTarget::cuda, "sm_90a");
+    int tried = 0;
+    for (const GpuCandidate& candidate : candidates_for(request, traits)) {
+      if (!candidate.name.starts_with("wgmma")) continue;
+      const std::string& source = candidate.launches.front().source;
+      const auto has = [&](const char* text) { return source.find(text) != std::string::npos; };
+      EXPECT_TRUE(has("MULTIPLY<0, 0>(part, a_matrix0, b_matrix)") && has("sums[0][0][e] += part[e]"));
+      EXPECT_FALSE(has("MULTIPLY_ADD<0, 0>(sums"));
+      ++tried;
+    }
+    EXPECT_GE(tried, 4);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuWideTiles, ::testing::Values(DType::i8, DType::f8e4m3, DType::f8e5m2),

@@ -198,6 +198,12 @@ constexpr std::array f8_units = {
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 4, f8e5m2, f32)};
 constexpr auto sm_89 = joined(sm_80, f8_units);
 
+/// They keep about 14 bits of a sum (DeepSeek-V3, arXiv:2412.19437, section 3.3.2, which promotes as often).
+constexpr MatrixUnit promoted(MatrixUnit unit) {
+  unit.promotes_after = 128;
+  return unit;
+}
+
 /// Units that only sm_90 has. Compilers know them under the name sm_90a.
 constexpr std::array sm_90_wgmma = {
     wgmma("wgmma 64x256x16", "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", 256, f16),
@@ -211,7 +217,11 @@ constexpr std::array sm_90_wgmma = {
     tf32(wgmma("tf32 wgmma 64x64x8", "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32", 64, f32)),
     wgmma("wgmma 64x256x32", "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8", 256, i8, i32),
     wgmma("wgmma 64x128x32", "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8", 128, i8, i32),
-    wgmma("wgmma 64x64x32", "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8", 64, i8, i32)};
+    wgmma("wgmma 64x64x32", "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8", 64, i8, i32),
+    promoted(wgmma("wgmma 64x128x32", "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3", 128, f8e4m3)),
+    promoted(wgmma("wgmma 64x128x32", "wgmma.mma_async.sync.aligned.m64n128k32.f32.e5m2.e5m2", 128, f8e5m2)),
+    promoted(wgmma("wgmma 64x64x32", "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3", 64, f8e4m3)),
+    promoted(wgmma("wgmma 64x64x32", "wgmma.mma_async.sync.aligned.m64n64k32.f32.e5m2.e5m2", 64, f8e5m2))};
 /// Up to sm_119, mma.sync has no floats of 8 bits: compilers multiply them as f16.
 template <size_t Count>
 constexpr std::array<MatrixUnit, Count> widened(std::array<MatrixUnit, Count> units) {
@@ -337,26 +347,28 @@ std::string ptx_text(const MatrixUnit& unit) {
                      instructions);
 }
 
-std::string local_ptx_text(const MatrixUnit& unit) {
+/// MULTIPLY_ADD, or MULTIPLY.
+std::string local_ptx_text(const MatrixUnit& unit, bool adds) {
   std::string results, outputs;
   const int count = unit.c.elements;
   const bool integers = unit.output == DType::i32;
   for (int e = 0; e < count; ++e) {
     results += fmt::format("{}%{}", e > 0 ? ", " : "", e);
-    outputs += fmt::format("{}\"+{}\"(c[{}])", e > 0 ? ", " : "", integers ? "r" : "f", e);
+    outputs += fmt::format("{}\"{}{}\"(c[{}])", e > 0 ? ", " : "", adds ? '+' : '=', integers ? "r" : "f", e);
   }
   // Those of floats have signs of A and B, too.
   const std::string signs = integers ? "" : ", 1, 1";
   const std::string along = unit.turns_local() ? fmt::format(", %{}, %{}", count + 3, count + 4) : "";
   return fmt::format(
       "template <int ALONG_ROWS, int ALONG_COLUMNS>\n"
-      "DEVICE void MULTIPLY_ADD({} &c, u64 a, u64 b) {{\n"
+      "DEVICE void {}({} &c, u64 a, u64 b) {{\n"
       "  asm volatile(\"{{ .reg .pred add; setp.ne.b32 add, %{}, 0;\"\n"
       "      \"{} {{{}}}, %{}, %{}, add{}{}; }}\"\n"
       "      : {}\n"
-      "      : \"l\"(a), \"l\"(b), \"r\"(1), \"n\"(ALONG_ROWS), \"n\"(ALONG_COLUMNS));\n"
+      "      : \"l\"(a), \"l\"(b), \"r\"({}), \"n\"(ALONG_ROWS), \"n\"(ALONG_COLUMNS));\n"
       "}}\n",
-      sums_type(unit), count + 2, unit.instruction, results, count, count + 1, signs, along, outputs);
+      adds ? "MULTIPLY_ADD" : "MULTIPLY", sums_type(unit), count + 2, unit.instruction, results, count,
+      count + 1, signs, along, outputs, adds ? 1 : 0);
 }
 
 }  // namespace
@@ -438,7 +450,8 @@ std::string multiply_add_text(const MatrixUnit& unit) {
                                             "__builtin_bit_cast(unit_operand, b), c, false);\n"
                                             "}}\n",
                                             unit.instruction);
-  if (unit.reads_local()) return local_ptx_text(unit);
+  if (unit.reads_local())
+    return local_ptx_text(unit, true) + (unit.promotes_after > 0 ? local_ptx_text(unit, false) : "");
   return unit.form == Form::mma || unit.form == Form::quads ? ptx_text(unit) : builtin_text(unit);
 }
 

@@ -50,6 +50,9 @@ struct MatrixUnit {
   bool tf32 = false;    // factors of f32 are rounded to 10 bits of mantissa
   bool as_f16 = false;  // the compiler widens factors of 8 bits first, which takes registers
   bool opencl = false;  // written in OpenCL C (opencl_units.h)
+  /// If its sums have fewer bits than f32: after so many steps along k, lanes add them to their own, and the
+  /// unit begins anew (MULTIPLY in the kernel language); else 0.
+  int promotes_after = 0;
 
   /// Registers of 32 bits in which a lane holds its part of A, and of B.
   int a_registers() const;
@@ -86,7 +89,8 @@ bool has_box_copies(GpuTarget target, std::string_view architecture);
 /// The function MULTIPLY_ADD of the kernel language, for a kernel that uses the unit: MULTIPLY_ADD(c, a, b)
 /// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers in PTX. For
 /// `dot` it is MULTIPLY_ADD(c, a, b) with a sum and two registers; for units that read local memory,
-/// MULTIPLY_ADD<a lies along its rows, b along its columns>(c, a, b) with two LOCAL_MATRIX; FMA needs none.
+/// MULTIPLY_ADD<a lies along its rows, b along its columns>(c, a, b) with two LOCAL_MATRIX, and MULTIPLY if
+/// the unit needs it; FMA needs none.
 std::string multiply_add_text(const MatrixUnit& unit);
 /// A product of four waves that each have 16 rows of A and C, as the word that it becomes (kernel language).
 struct MultiplyRows {

@@ -43,10 +43,9 @@ void TileOperand::copy_boxes(Code& code, const std::string& at, const std::strin
     copy(column * rows(), fmt::format("{}, k_next, 0", plus(first, column)));
 }
 
-// As in loop_of_local_matrices(), one stage is being multiplied, other waves may still multiply the one
-// before it, and the rest are being filled.
+// One stage is being multiplied, and others are being filled, as in loop_of_local_matrices().
 void TileKernel::loop_of_boxes() {
-  const int64_t stage = a_.elements() + b_.elements(), on_the_way = point_.stages - 2;
+  const int64_t stage = a_.elements() + b_.elements(), on_the_way = stages_on_the_way();
   code_.line(fmt::format("u64 *const arrivals = (u64 *)(tiles + {});", stage * point_.stages));
   code_.line(fmt::format("if (item == 0) ARRIVALS_BEGIN(arrivals, {});", point_.stages));
   code_.line("LOCAL_BARRIER();");
@@ -66,9 +65,7 @@ void TileKernel::loop_of_boxes() {
   code_.open(fmt::format("for (int k = k_begin; k < k_end; k += {})", point_.k));
   code_.line("ARRIVAL_WAIT(arrivals + read, phase);");
   code_.line("LOCAL_BARRIER();");
-  multiply_local_matrices(times("read", stage));
-  fetch_next("write");
-  code_.line("MULTIPLY_WAIT(1);");
+  multiply_local_matrices(times("read", stage), [&] { fetch_next("write"); });
   code_.line(fmt::format("if (++read == {}) read = 0, phase ^= 1;", point_.stages));
   code_.line(fmt::format("if (++write == {}) write = 0;", point_.stages));
   code_.close();

@@ -65,11 +65,16 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   if (point.unit->reads_local()) {
     const int64_t bytes =
         point.stages * (point.m + point.n) * point.k * static_cast<int64_t>(size_of(point.unit->input));
-    outside = static_cast<double>(point.k * (traits.most_local_bytes() / bytes > 1 ? 6 : 12));
+    // (By machine code, an item takes so many registers; a multiprocessor has 65536.)
+    const int64_t registers = point.loop_sums() + (point.boxes ? 32 : 56);
+    const int64_t held = std::min(traits.most_local_bytes() / bytes, 65536 / (registers * point.items()));
+    outside = static_cast<double>(point.k * (held > 1 ? 6 : 12));
   }
-  // Units that read local memory reach the peak, the other units of their chips 63 % of it
-  // (docs/predicted-speed.md).
-  const double rate = point.unit->reads_local() ? 0.63 : 1;
+  const bool fast =
+      !point.unit->of_lanes() && std::ranges::any_of(traits.matrix_units, &MatrixUnit::reads_local);
+  // Units that read local memory reach the peak, the other units of their chips 63 % of it, and half as much
+  // of that of 8-bit floats (docs/predicted-speed.md).
+  const double rate = point.unit->reads_local() ? 0.63 : fast && point.unit->as_f16 ? 2 : 1;
   const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits) + outside;
   if (point.unit->form == MatrixUnit::Form::mfma)
     full_rounds = point.streams > 0 ? static_cast<double>(groups) / traits.compute_units /
@@ -78,8 +83,6 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   // By the rates of tools/gpu_cost, L2 delivers an element of A or B in the time of 10 to 60 multiplications,
   // and of 64 and more on chips with units that read local memory. That hides behind multiplications until it
   // takes as long.
-  const bool fast =
-      !point.unit->of_lanes() && std::ranges::any_of(traits.matrix_units, &MatrixUnit::reads_local);
   const double reading = std::hypot(1, (fast ? 48 : 24) / reuse);
   double products = rate * waiting * full_rounds * work * reading * part_k;
   if (point.splits == 1 && point.streams == 0) return products;

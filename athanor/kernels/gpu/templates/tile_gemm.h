@@ -20,6 +20,8 @@ struct TilePoint {
   int64_t streams = 0;               // groups that divide all tiles' steps (tile_stream.h); 0: a tile each
 
   int64_t items() const { return waves_m * waves_n * unit->wave; }
+  /// How many sums a lane holds in the loop along k, with those that it adds to others.
+  int64_t loop_sums() const { return m * n / items() + (unit->promotes_after > 0 ? unit->c.elements : 0); }
 };
 
 /// The product as a unit computes it. Lanes of some units hold runs of C's rows, those of others runs of its

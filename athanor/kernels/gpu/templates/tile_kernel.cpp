@@ -62,19 +62,28 @@ int64_t TileKernel::held_sums() const {
   return wave_m() * wave_n() / unit_.wave + terms;
 }
 
+bool TileKernel::has_room_for_addresses() const {
+  constexpr int64_t most_sums = 160;
+  return point_.boxes || point_.loop_sums() <= most_sums;
+}
+
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
   if (p_.has_prologue() && (point_.async || unit_.reads_local())) return false;
   if (p_.groups && (point_.splits > 1 || point_.streams > 0 || point_.boxes || !row_.even() ||
                     !column_.even() || reduces()))
     return false;
-  if (unit_.reads_local() && (point_.stages < 3 || wave_n() != unit_.n)) return false;
+  const bool promotes = unit_.promotes_after > 0;
+  if (promotes && point_.k > unit_.promotes_after) return false;
+  // Two units beside each other have the registers of one's sums in turn, if lanes add these to theirs.
+  const bool suits = wave_n() == unit_.n || (promotes && wave_n() == 2 * unit_.n);
+  if (unit_.reads_local() && (point_.stages < 3 || !suits)) return false;
   // If tiles go through registers, a tile waits there beside the sums; elements of two bytes that are read
   // one by one would take a register each.
   constexpr int64_t most_beside_local = 200;
   if (unit_.reads_local() && !point_.async &&
       (!a_.reads_registers() || !b_.reads_registers() ||
-       wave_m() * wave_n() / unit_.wave + a_.load_registers() + b_.load_registers() > most_beside_local))
+       point_.loop_sums() + a_.load_registers() + b_.load_registers() > most_beside_local))
     return false;
   if (point_.boxes && (!traits.box_copies || !a_.has_boxes() || !b_.has_boxes())) return false;
   if (point_.items() > traits.max_group_size || local_bytes() > traits.most_local_bytes()) return false;

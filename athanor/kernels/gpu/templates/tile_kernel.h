@@ -22,6 +22,8 @@ class TileKernel {
   TileKernel(const TileProblem& problem, const TilePoint& point);
   bool fits(const GpuTraits& traits) const;
   int64_t local_bytes() const;
+  /// Whether registers suffice for items' own copies beside the sums. (Of units that read local memory.)
+  bool has_room_for_addresses() const;
   /// How many parts it makes of each result that the epilogue reduces.
   int64_t sum_parts() const;
   /// Computes into `c`: the result, or the parts [splits, batch, m, n] of it, in the type of sums. For a
@@ -88,7 +90,12 @@ class TileKernel {
   void loop_of_local_matrices();
   void loop_of_written_matrices();
   void loop_of_boxes();
-  void multiply_local_matrices(const std::string& at);
+  void multiply_local_matrices(const std::string& at, const std::function<void()>& meanwhile);
+  void promote_local_matrices(const std::function<void()>& meanwhile);
+  std::string local_multiplication(const char* word, const std::string& sums, int64_t i, int64_t j,
+                                   int64_t f) const;
+  void hide(const std::string& sums);
+  int64_t stages_on_the_way() const;
   void await_local_matrices();
   // Loops over the units' results of a wave. A loop of one iteration is a block, in which the index is "0".
   struct Loop {

@@ -104,6 +104,8 @@ class TileOperand {
   // or column is `first`, and how far from it, in chunks, the next step along k is.
   std::string local_matrix(const std::string& at, const std::string& first) const;
   int64_t local_step() const { return unit_.k * (along_k_ ? 1 : panel()) / chunk_; }
+  // The same for a matrix along k that begins so many rows or columns further.
+  int64_t local_rows(int64_t count) const { return count * panel() / chunk_; }
   bool along_k() const { return along_k_; }
 
   /// "16-byte copies", "elements": how memory is read, for the kernel's head.

@@ -201,6 +201,7 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
       // Equal in estimated cost, but faster on an H100 (docs/performance.md).
       if (unit->reads_local() && TileKernel(p, boxes).fits(traits))
         ranked.emplace_back(cost_of(p, boxes, traits), boxes);
+      if (unit->reads_local() && !TileKernel(p, *point).has_room_for_addresses()) continue;
       ranked.emplace_back(cost_of(p, *point, traits), *point);
       if (const auto stream = streaming(p, *point, traits))
         ranked.emplace_back(cost_of(p, *stream, traits), *stream);
