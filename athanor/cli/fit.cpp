@@ -64,15 +64,19 @@ std::string name_of(const FitPoint& point) {
   return name;
 }
 
-/// The precisions to compare: the one that was asked for, or f32 and, if the device computes in it, bf16.
-std::vector<Precision> precisions_of(const FitOptions& options, Device device, bool was_given) {
+struct FitPrecisions {
+  std::vector<Precision> compared;
+  std::string cost;  // what the last of them costs on the device (kernels/precision_support.h)
+};
+
+/// The precision that was asked for, or f32 and, if the device computes in it, bf16.
+FitPrecisions precisions_of(const FitOptions& options, Device device, bool was_given) {
   const Precision asked = parse_precision(options.step.config.precision);
-  if (was_given) return {asked};
+  if (was_given) return {{asked}, require_precision(device, asked)};
   try {
-    require_precision(device, Precision::bf16);
-    return {Precision::f32, Precision::bf16};
+    return {{Precision::f32, Precision::bf16}, require_precision(device, Precision::bf16)};
   } catch (const Error&) {
-    return {Precision::f32};
+    return {{Precision::f32}, {}};
   }
 }
 
@@ -248,8 +252,8 @@ int fit(const FitOptions& options, bool precision_was_given) {
   if (examples_to_train) looks.most_examples = *examples_to_train;
   Fitter fitter(planner, limit, looks);
   FitResult result;
-  const std::vector<Precision> precisions = precisions_of(options, device, precision_was_given);
-  for (const Precision precision : precisions)
+  const FitPrecisions precisions = precisions_of(options, device, precision_was_given);
+  for (const Precision precision : precisions.compared)
     look_at(fitter, precision, config.accumulate, options.batch_was_given ? config.batch_size : 0, result);
   if (result.points.empty())
     throw nothing_fits(planner, fitter.least_batch(), config, examples.spec, device, limit);
@@ -287,6 +291,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
       if (measured->resident) json["measured_resident_bytes"] = *measured->resident;
       json["measured_seconds"] = measured->seconds;
     }
+    if (!precisions.cost.empty()) json["precision_note"] = precisions.cost;
     add_trust_note(json, device);
     std::cout << json.dump() << '\n';
     return 0;
@@ -294,6 +299,10 @@ int fit(const FitOptions& options, bool precision_was_given) {
   const auto say = [](const std::string& line) { std::cout << wrapped(line, report_columns(), 0) << '\n'; };
   say(fmt::format("{}; {}.", what, room));
   std::cout << '\n' << table_of(result.points, result.advised, unit, fitter.knows_times());
+  if (!precisions.cost.empty()) {
+    std::cout << '\n';
+    say(fmt::format("--precision {}: {}.", to_string(precisions.compared.back()), precisions.cost));
+  }
   if (!result.advised) {
     const auto largest = std::ranges::max_element(result.points, {},
                                                   [](const FitPoint& point) { return point.of.batch_size; });
@@ -305,7 +314,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
   std::cout << fmt::format("\n* {}\n", train_command(options.step, examples.spec, *result.advised, limit));
   if (fitter.knows_times() && !options.batch_was_given)
     if (const std::string reasons = reasons_of(result, unit); !reasons.empty()) say(reasons);
-  if (const std::string note = precision_note(result, precisions.front(), fitter.knows_times());
+  if (const std::string note = precision_note(result, precisions.compared.front(), fitter.knows_times());
       !note.empty())
     say(note);
   if (!fitter.knows_times())

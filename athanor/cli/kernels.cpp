@@ -150,6 +150,17 @@ const GpuTargetName& take_target(const DumpOptions& options) {
   return name_of(*target);
 }
 
+// What the precision costs on the architecture that was asked for, or on the device.
+std::string about_precision(const DumpOptions& options, Device device) {
+  const Precision precision = parse_precision(options.step.config.precision);
+  const bool unknown = options.step.config.device == offline && options.architecture.empty();
+  if (unknown || stored_in(precision) == DType::f32) return {};
+  const std::string cost = backend_of(device).slow_in(device.index, stored_in(precision));
+  if (cost.empty()) return {};
+  return fmt::format("On {}, {}.\n", options.architecture.empty() ? to_string(device) : options.architecture,
+                     cost);
+}
+
 // A note on whether the kernels can use matrix units.
 std::string about_matrix_units(const DumpOptions& options, const GpuTargetName& target) {
   if (options.step.config.device != offline || !target.by_architecture) return {};
@@ -163,7 +174,8 @@ std::string about_matrix_units(const DumpOptions& options, const GpuTargetName& 
 
 int dump(const DumpOptions& options) {
   const GpuTargetName& target = take_target(options);
-  ModelStep step(options.step, device_option(options.step.config.device));
+  const Device device = device_option(options.step.config.device);
+  ModelStep step(options.step, device);
   const auto plan = step.plan();
   const std::filesystem::path folder(options.out);
   std::error_code failed;
@@ -229,7 +241,7 @@ int dump(const DumpOptions& options) {
              list.size(), options.step.config.model,
              options.architecture.empty() ? std::string(target.name) : options.architecture, options.out,
              language_header_name)
-      << about_matrix_units(options, target);
+      << about_matrix_units(options, target) << about_precision(options, device);
   if (takes.told > 0) std::cout << takes.text(plan->steps.front().device);
   if (!older.ours.empty())
     std::cout << fmt::format("Removed {} of an older dump.\n", files(older.ours.size()));

@@ -11,9 +11,11 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/numbers.h"
+#include "athanor/cli/terminal.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/precision_support.h"
@@ -114,7 +116,10 @@ int tune(const TuneOptions& options) {
   const auto start = Clock::now();
   const auto spent = [&] { return seconds_since(start); };
   const auto requests = requests_of(options, device);
-  std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name) << std::flush;
+  std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name);
+  const std::string cost = require_precision(device, parse_precision(options.step.config.precision));
+  if (!cost.empty()) std::cout << wrapped(cost, report_columns(), 0) << '\n';
+  std::cout << std::flush;
   size_t done = 0;
   for (const KernelRequest& request : requests) {
     if (options.budget > 0 && spent() >= options.budget) break;

@@ -181,7 +181,7 @@ class Backend : public DeviceProvider, public Allocator {
   virtual bool has_cheap_functions(int /*device*/) { return false; }
   /// Why products of f16 or bf16 are not much faster than those of f32 on the device, to follow "on cpu, ";
   /// "" if they are.
-  virtual std::string slow_in(int /*device*/, DType /*dtype*/) const { return {}; }
+  virtual std::string slow_in(int /*device*/, DType /*dtype*/) { return {}; }
   /// The vendor's libraries that were asked so far, for people: "cuBLASLt 13.1.0",
   /// "no cuDNN: ...".
   virtual std::vector<std::string> libraries(int /*device*/) { return {}; }

@@ -73,6 +73,7 @@ TEST(BadInput, InTheCommandLineExitsWithTwo) {
       {{"kernels", "dump", "--arch", "gfx", "--out", "x"}, 2, {"--arch", "'gfx'", "gfx1100"}},
       {{"kernels", "dump", "--arch", "sm_86", "--target", "hip", "--out", "x"}, 2, {"--target", "cuda"}},
       {{"kernels", "dump", "--arch", "sm_86", "--device", "cpu", "--out", "x"}, 2, {"--arch", "--device"}},
+      {{"fit", "--device", "cpu", "--precision", "tf32"}, 2, {"--precision", "does not multiply in tf32"}},
       {{"kernels", "dmup"}, 2, {"no command 'dmup'", "'dump'", "athanor kernels --help"}},
       {{"train", "--resume"}, 2, {"--resume", "--out"}},
       {{"explain", "--batch-size", "0"}, 2, {"--batch-size"}},

@@ -172,6 +172,39 @@ TEST(MatrixUnit, OpenClKernelsOfAProgramShareTheirWords) {
   }
 }
 
+// What docs/mixed-precision.md says of each: which products are no faster than in f32.
+TEST(MatrixUnit, ProductsWithoutAnInstructionAreCalledSlow) {
+  struct Case {
+    GpuTarget target;
+    const char* architecture;
+    bool bf16, f16;  // slow
+  };
+  constexpr auto hip = GpuTarget::hip, cuda = GpuTarget::cuda;
+  for (const Case& one : {Case{hip, "gfx900", true, true},
+                          {hip, "gfx906:sramecc+:xnack-", true, false},
+                          {hip, "gfx1010", true, true},
+                          {hip, "gfx1012", true, false},
+                          {hip, "gfx1030", true, false},
+                          {hip, "gfx908", false, false},
+                          {hip, "gfx942", false, false},
+                          {hip, "gfx1100", false, false},
+                          {hip, "gfx1201", false, false},
+                          {cuda, "sm_61", true, true},
+                          {cuda, "sm_70", true, true},
+                          {cuda, "sm_75", true, false},
+                          {cuda, "sm_80", false, false},
+                          {cuda, "sm_90a", false, false}}) {
+    GpuTraits traits;
+    add_architecture(traits, one.target, one.architecture);
+    EXPECT_EQ(gpu_slow_in(DType::bf16, traits) != "", one.bf16) << one.architecture;
+    EXPECT_EQ(gpu_slow_in(DType::f16, traits) != "", one.f16) << one.architecture;
+  }
+  // An OpenCL device, without units of which any multiplied right.
+  EXPECT_EQ(gpu_slow_in(DType::f16, {}),
+            "Athanor's kernels use no instruction for products of f16: they compute them in f32, at f32's "
+            "speed. Activations still take half the memory");
+}
+
 // For HIP's cards with waves of 32 lanes, the driver counts pairs of compute units.
 TEST(MatrixUnit, ArchitecturesHaveTheirCardsUnits) {
   const auto units = [](GpuTarget target, const char* architecture) {

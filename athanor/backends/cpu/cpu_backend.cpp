@@ -103,7 +103,7 @@ std::vector<Layout> CpuBackend::preferred_layouts(const Op& op, std::span<const 
   return {};
 }
 
-std::string CpuBackend::slow_in(int, DType dtype) const {
+std::string CpuBackend::slow_in(int, DType dtype) {
   return cpu::cost_of_products(dtype, cpu::products_by(dtype));
 }
 

@@ -22,7 +22,7 @@ class CpuBackend final : public Backend {
   bool computes_together(int device, const KernelRequest& request) override;
   std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                         const TensorType& output, const Attrs& attrs) override;
-  std::string slow_in(int device, DType dtype) const override;
+  std::string slow_in(int device, DType dtype) override;
   Candidate loop_kernel(int device, const LoopProgram& program) override;
   Queue& queue(int device) override;
   std::optional<uint64_t> free_memory(int device) override;

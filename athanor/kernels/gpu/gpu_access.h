@@ -48,6 +48,7 @@ class KernelLanguageBackend : public Backend {
   bool takes_prologue(int device, const KernelRequest& request) override {
     return gpu_takes_prologue(request, access(device).traits);
   }
+  std::string slow_in(int device, DType dtype) override { return gpu_slow_in(dtype, access(device).traits); }
   int64_t most_joined_buffers(int device) override { return access(device).traits.max_buffers; }
   Candidate joined_kernel(int device, std::span<const LoopProgram> loops) override {
     const GpuAccess known = access(device);

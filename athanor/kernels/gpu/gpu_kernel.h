@@ -107,6 +107,8 @@ bool gpu_takes_prologue(const KernelRequest& request, const GpuTraits& traits);
 bool gpu_takes_strides(const Op& op);
 /// Whether gpu_candidates has kernels for a request of several ops, and it is worth making.
 bool gpu_computes_together(const KernelRequest& request, const GpuTraits& traits);
+/// See Backend::slow_in().
+std::string gpu_slow_in(DType dtype, const GpuTraits& traits);
 /// The ways to compute a fused loop, best guess first. The buffer of the scratch memory has the number
 /// `program.buffers`.
 std::vector<GpuCandidate> gpu_loop_candidates(const LoopProgram& program, const GpuTraits& traits);

@@ -28,6 +28,9 @@ struct TilePoint {
 /// columns. If C lies in memory the other way, the unit computes C' = B' A'.
 TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit);
 
+/// The units by which tiles of a type are multiplied, best first: those of the type; if there are none, those
+/// for f32, because elements become f32 in local memory. {} if there are neither.
+std::vector<const MatrixUnit*> tile_units(DType input, bool tf32, const GpuTraits& traits);
 /// The points worth timing for the problem, best guess first; {} if no unit multiplies its type, or if
 /// matrices lie in memory in a way that this engine does not read.
 std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits);

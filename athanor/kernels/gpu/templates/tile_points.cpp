@@ -163,18 +163,22 @@ bool bytes_fit(const MatrixUnit& unit, const TileShape& shape, bool turns) {
 
 }  // namespace
 
+std::vector<const MatrixUnit*> tile_units(DType input, bool tf32, const GpuTraits& traits) {
+  std::vector<const MatrixUnit*> units;
+  for (const MatrixUnit& unit : traits.matrix_units)
+    if (unit.input == input && unit.tf32 == tf32) units.push_back(&unit);
+  const bool widens = input == DType::f16 || input == DType::bf16;
+  for (const DType type : {input, widens ? DType::f32 : input})
+    if (units.empty() && !tf32)
+      for (const MatrixUnit& unit : traits.lane_units)
+        if (unit.input == type) units.push_back(&unit);
+  return units;
+}
+
 std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits) {
   std::vector<std::pair<double, TilePoint>> ranked;
   if (problem.k < 8 || problem.m < 8 || problem.n < 8) return {};
-  std::vector<const MatrixUnit*> units;
-  for (const MatrixUnit& unit : traits.matrix_units)
-    if (unit.input == problem.input && unit.tf32 == problem.tf32) units.push_back(&unit);
-  // If no unit takes the type, one for f32 does: elements become f32 in local memory.
-  const bool widens = problem.input == DType::f16 || problem.input == DType::bf16;
-  for (const DType type : {problem.input, widens ? DType::f32 : problem.input})
-    if (units.empty() && !problem.tf32)
-      for (const MatrixUnit& unit : traits.lane_units)
-        if (unit.input == type) units.push_back(&unit);
+  const std::vector<const MatrixUnit*> units = tile_units(problem.input, problem.tf32, traits);
   for (const MatrixUnit* unit : units) {
     const TileProblem p = oriented(problem, *unit);
     const bool turns = turns_bytes(p);

@@ -1,0 +1,20 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
+
+namespace athanor {
+
+std::string gpu_slow_in(DType dtype, const GpuTraits& traits) {
+  const auto units = gpu::tile_units(dtype, false, traits);
+  if (std::ranges::count(units, dtype, &MatrixUnit::input) > 0) return {};
+  // A vendor's library may have one: cuBLASLt uses Volta's matrix units.
+  return fmt::format(
+      "Athanor's kernels use no instruction for products of {}: they compute them in f32, at f32's speed. "
+      "Activations still take half the memory",
+      to_string(dtype));
+}
+
+}  // namespace athanor
