@@ -41,7 +41,7 @@ def program_of(chip, registers, items, local=0, wave=32):
 class Goals(unittest.TestCase):
     def test_what_a_product_misses(self):
         def made(of_unit, matrix=1, spills=0, conflicts=0.0):
-            return unittest.mock.Mock(of_unit=of_unit, conflicts=conflicts, counts={"matrix": matrix}, program=unittest.mock.Mock(spills=spills))
+            return unittest.mock.Mock(of_unit=of_unit, share=of_unit, conflicts=conflicts, counts={"matrix": matrix}, program=unittest.mock.Mock(spills=spills))
         self.assertEqual(goals.missed("gfx1100", "wmma", "f16", made(0.85)), [])
         self.assertEqual(goals.missed("gfx1030", "fma", "f32", made(0.80, matrix=0)), [])
         for chip, dtype, one, finding in (("gfx1100", "bf16", made(0.84), "reaches 84 %"), ("sm_75", "f32", made(0.79), "reaches 79 %"),
@@ -52,6 +52,14 @@ class Goals(unittest.TestCase):
             found = goals.missed(chip, "product", dtype, one)
             self.assertEqual(len(found), 1, found)
             self.assertIn(finding, found[0])
+        # What is known to be missed is named, and a finding only if it gets worse.
+        for chip, dtype, share in (("gfx906", "f16", 0.81), ("sm_90a", "bf16", 0.83)):
+            self.assertEqual(goals.missed(chip, "product", dtype, made(share)), [])
+            text, known = goals.speed_missed(chip, "product", dtype, made(share))
+            self.assertTrue(known and "the goal is 85 %" in text, text)
+            self.assertEqual(len(goals.missed(chip, "product", dtype, made(share - 0.02))), 1)
+            self.assertEqual(goals.speed_missed(chip, "product", dtype, made(0.85)), ("", False))
+        self.assertEqual(goals.missed("gfx1030", "dot2", "f16", made(0.85, matrix=0)), [])
         self.assertEqual(goals.missed("gfx942", "mfma attention 128x64", "f16", made(0.2, conflicts=0.1)), [])
         # Bytes that are turned may have conflicts, but not those that lie along k.
         self.assertEqual(goals.missed("gfx942", "mfma 256x128x64", "i8", made(0.8, conflicts=0.1)), [])
