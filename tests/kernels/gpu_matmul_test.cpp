@@ -146,6 +146,8 @@ TEST(GpuMatmul, FewRows) {
   for (const DType dtype : {DType::bf16, DType::f32, DType::f16})
     for (const Case& c : std::vector<Case>{{1, 1, 1000, 520},
                                            {2, 4, 203, 64},
+                                           {1, 7, 203, 72},
+                                           {1, 5, 130, 64, true},
                                            {1, 3, 65, 8, true},
                                            {1, 1, 3000, 40, true},
                                            {1, 2, 128, 66, false, false}}) {

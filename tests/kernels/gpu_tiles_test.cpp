@@ -1,4 +1,5 @@
 // Matrix products by matrix units: every candidate, for many shapes, strides, batches and epilogues.
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -136,6 +137,15 @@ TEST_P(GpuTiles, OddShapes) {
                                                                       {3, 20, 40, 24},
                                                                       {1, 131, 67, 137},
                                                                       {1, 40, 100, 36}})
+    check_tiles({view(GetParam(), {b, m, k}, 1), view(GetParam(), {b, k, n}, 2)});
+}
+
+TEST_P(GpuTiles, FewRowsOrColumns) {
+  for (const DeviceInfo& info : gpu_devices())
+    if (!gpu::tiles_lead(GetParam(), traits_of(info.device)))
+      GTEST_SKIP() << "tiles are no good guesses for " << to_string(info.device);
+  for (const auto& [b, m, k, n] :
+       std::vector<std::array<int64_t, 4>>{{1, 5, 40, 70}, {2, 70, 33, 7}, {1, 6, 130, 5}})
     check_tiles({view(GetParam(), {b, m, k}, 1), view(GetParam(), {b, k, n}, 2)});
 }
 
@@ -300,6 +310,38 @@ TEST(GpuTf32Tiles, UnitsRoundFactorsAlike) {
   if (tried == 0) GTEST_SKIP() << "no device here multiplies in tf32";
 }
 
+// Reading B takes all the time: few_rows_candidate() reads rows of it, tiles whatever lies otherwise.
+TEST(FewRows, AreReadOnceByTheFirstGuess) {
+  for (const auto& [target, architecture, tile] : {std::tuple{GpuTarget::cuda, "sm_86", "mma"},
+                                                   {GpuTarget::cuda, "sm_90a", "mma"},
+                                                   {GpuTarget::hip, "gfx1100", "wmma"},
+                                                   {GpuTarget::hip, "gfx906", "dot2"}})
+    for (const int64_t rows : {5, 7}) {
+      constexpr int64_t side = 4096;
+      const OperandDesc a{DType::f16, {1, rows, side}, {}, {rows * side, side, 1}},
+          b{DType::f16, {1, side, side}, {}, {side * side, side, 1}};
+      OperandDesc turned = b;
+      turned.strides = {side * side, 1, side};
+      GpuTraits traits;
+      add_architecture(traits, target, architecture);
+      set_driver_facts(traits, target, architecture);
+      const auto names_of = [&](const KernelRequest& request) {
+        std::vector<std::string> names;
+        for (const GpuCandidate& one : candidates_for(request, traits)) names.push_back(one.name);
+        EXPECT_LE(names.size(), 8U) << request.key();
+        return names;
+      };
+      const auto has_tile = [&](const std::string& name) {
+        return name.find(std::string(tile) + " ") != std::string::npos;
+      };
+      const auto by_rows = names_of({&find_op("batch_matmul"), {}, {a, b}, {a}, {}});
+      EXPECT_TRUE(by_rows.front().starts_with(fmt::format("rows {}x", rows))) << by_rows.front();
+      EXPECT_TRUE(has_tile(by_rows.at(1))) << architecture << ": " << by_rows.at(1);
+      const auto by_tiles = names_of({&find_op("batch_matmul"), {}, {a, turned}, {a}, {}});
+      EXPECT_TRUE(has_tile(by_tiles.front())) << architecture << ": " << by_tiles.front();
+    }
+}
+
 /// The first guess of a product in tf32 on sm_90a.
 GpuCandidate tf32_on_sm_90a(const Ints& a_strides, const Ints& b_strides) {
   const auto matrix = [](const Ints& strides) {
@@ -315,6 +357,20 @@ GpuCandidate tf32_on_sm_90a(const Ints& a_strides, const Ints& b_strides) {
   add_architecture(traits, GpuTarget::cuda, "sm_90a");
   set_driver_facts(traits, GpuTarget::cuda, "sm_90a");
   return candidates_for(request, traits).front();
+}
+
+TEST(GpuTf32Tiles, HaveFewRowsToo) {
+  const auto candidates = [](int64_t rows) {
+    const OperandDesc a{DType::f32, {1, rows, 512}, {}, {rows * 512, 512, 1}},
+        b{DType::f32, {1, 512, 512}, {}, {512 * 512, 512, 1}};
+    KernelRequest request{&find_op("batch_matmul"), {}, {a, b}, {a}, {}};
+    request.compute = ComputeType::tf32;
+    GpuTraits traits;
+    add_architecture(traits, GpuTarget::cuda, "sm_86");
+    return candidates_for(request, traits);
+  };
+  EXPECT_FALSE(candidates(5).empty());
+  EXPECT_TRUE(candidates(4).empty()) << "in f32: reading takes all the time";
 }
 
 // Matrices that are contiguous along k are copied as they are; others are transposed on the way.
@@ -465,8 +521,12 @@ class GpuWideTiles : public ::testing::TestWithParam<DType> {
 };
 
 TEST_P(GpuWideTiles, OddShapes) {
-  for (const auto& [b, m, k, n] : std::vector<std::array<int64_t, 4>>{
-           {1, 128, 128, 64}, {1, 8, 8, 8}, {2, 13, 9, 31}, {1, 131, 67, 137}, {1, 40, 100, 36}})
+  for (const auto& [b, m, k, n] : std::vector<std::array<int64_t, 4>>{{1, 128, 128, 64},
+                                                                      {1, 8, 8, 8},
+                                                                      {2, 13, 9, 31},
+                                                                      {1, 5, 40, 24},
+                                                                      {1, 131, 67, 137},
+                                                                      {1, 40, 100, 36}})
     check({whole(GetParam(), {b, m, k}, 1), whole(GetParam(), {b, k, n}, 2)});
 }
 

@@ -24,6 +24,14 @@ GemmPoint split(const GemmProblem& p, GemmPoint point, const GpuTraits& traits, 
 
 namespace {
 
+// Most of a tile of few rows is idle, but it reads the larger matrix once, which takes longer than
+// multiplying. The kernels of gemm_points() are predicted to take 4 to 9 times as long for 6 rows and 4096
+// columns (sm_86, gfx1100).
+std::vector<TilePoint> tiles_for(const TileProblem& problem, const GpuTraits& traits) {
+  constexpr int64_t least_side = 5, least_side_elsewhere = 8;
+  return tile_points(problem, traits, tiles_lead(problem.input, traits) ? least_side : least_side_elsewhere);
+}
+
 void add_dots(std::vector<GpuCandidate>& candidates, const GemmProblem& p, const GpuTraits& traits) {
   // The smaller matrix is cheap to pack.
   if (p.k < 16 || (p.a.column != 1 && p.m > p.n) || (p.b.row != 1 && p.n > p.m)) return;
@@ -68,7 +76,7 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
     TileProblem tiled(p);
     tiled.tf32 = tf32;
     std::vector<GpuCandidate> by_tiles;
-    for (const TilePoint& point : tile_points(tiled, traits))
+    for (const TilePoint& point : tiles_for(tiled, traits))
       if (point.splits == 1 || fits(tiled, point, traits))
         by_tiles.push_back(tile_candidate({tiled}, {point}, traits));
     if (tf32 || further || request.prologue) return by_tiles;
@@ -107,7 +115,7 @@ std::vector<GpuCandidate> wide_matmul(const KernelRequest& request, const GpuTra
   const TileProblem tiled(p);
   const bool further = has_further_results(request);
   if (further && !p.epilogue.fits()) return {};
-  for (const TilePoint& point : tile_points(tiled, traits))
+  for (const TilePoint& point : tiles_for(tiled, traits))
     if (point.splits == 1 || fits(tiled, point, traits))
       candidates.push_back(tile_candidate({tiled}, {point}, traits));
   if (!further) candidates.push_back(any_gemm_candidate(p, traits));

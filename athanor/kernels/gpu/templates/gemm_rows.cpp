@@ -137,7 +137,7 @@ class RowsKernel {
 }  // namespace
 
 bool is_of_few_rows(const GemmProblem& p, const GpuTraits& traits) {
-  constexpr int64_t most_rows = 4, least_k = 64;
+  constexpr int64_t most_rows = 7, least_k = 64;
   const auto vector = 16 / static_cast<int64_t>(size_of(p.dtype));
   return traits.registers && traits.grain->side_by_side > 1 && p.m <= most_rows && p.k >= least_k &&
          p.b.column == 1 && p.b.row % vector == 0 && p.n % vector == 0 &&

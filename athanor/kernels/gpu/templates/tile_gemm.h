@@ -32,8 +32,10 @@ TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit);
 /// for f32, because elements become f32 in local memory. {} if there are neither.
 std::vector<const MatrixUnit*> tile_units(DType input, bool tf32, const GpuTraits& traits);
 /// The points worth timing for the problem, best guess first; {} if no unit multiplies its type, or if
-/// matrices lie in memory in a way that this engine does not read.
-std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits);
+/// matrices lie in memory in a way that this engine does not read. {} also for results with fewer rows or
+/// columns than `least_side`.
+std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits,
+                                   int64_t least_side = 8);
 /// Whether products of the type are better guesses by tiles than by other kernels: if a matrix unit
 /// multiplies it, or if the traits say so.
 bool tiles_lead(DType input, const GpuTraits& traits);

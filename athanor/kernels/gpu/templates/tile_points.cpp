@@ -175,9 +175,9 @@ std::vector<const MatrixUnit*> tile_units(DType input, bool tf32, const GpuTrait
   return units;
 }
 
-std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits) {
+std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits, int64_t least_side) {
   std::vector<std::pair<double, TilePoint>> ranked;
-  if (problem.k < 8 || problem.m < 8 || problem.n < 8) return {};
+  if (problem.k < 8 || std::min(problem.m, problem.n) < least_side) return {};
   const std::vector<const MatrixUnit*> units = tile_units(problem.input, problem.tf32, traits);
   for (const MatrixUnit* unit : units) {
     const TileProblem p = oriented(problem, *unit);
