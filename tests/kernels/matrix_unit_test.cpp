@@ -190,7 +190,7 @@ TEST(MatrixUnit, ProductsWithoutAnInstructionAreCalledSlow) {
                           {hip, "gfx1100", false, false},
                           {hip, "gfx1201", false, false},
                           {cuda, "sm_61", true, true},
-                          {cuda, "sm_70", true, true},
+                          {cuda, "sm_70", true, false},
                           {cuda, "sm_75", true, false},
                           {cuda, "sm_80", false, false},
                           {cuda, "sm_90a", false, false}}) {

@@ -10,7 +10,6 @@ namespace athanor {
 std::string gpu_slow_in(DType dtype, const GpuTraits& traits) {
   const auto units = gpu::tile_units(dtype, false, traits);
   if (std::ranges::count(units, dtype, &MatrixUnit::input) > 0) return {};
-  // A vendor's library may have one: cuBLASLt uses Volta's matrix units.
   return fmt::format(
       "Athanor's kernels use no instruction for products of {}: they compute them in f32, at f32's speed. "
       "Activations still take half the memory",
