@@ -118,7 +118,8 @@ inline void check_flash(const FlashDevice& on, FlashType type, const FlashCase& 
   };
   const TestOperand vq = view(dtype, q, 1, strides), vk = view(dtype, k, 2, strides),
                     vv = view(dtype, v, 3, strides), vg = view(dtype, y, 4, strides),
-                    lse = view(DType::f32, rows, 5), delta = view(DType::f32, rows, 6);
+                    // Finite, also of rows that see nothing: with their -inf, gradients would be NaN.
+      lse = view(DType::f32, rows, 5), delta = view(DType::f32, rows, 6);
   const auto run = [&](const std::vector<std::string>& names, std::vector<TestOperand> inputs,
                        const std::vector<OperandDesc>& outputs) {
     if (c.masked) inputs.push_back(view(dtype, scores, 9));

@@ -5,7 +5,8 @@ namespace athanor::testing {
 namespace {
 
 bool multiplies(const MatrixUnit& unit, FlashType type) {
-  return unit.input == type.dtype && unit.tf32 == type.tf32 && !unit.reads_local();
+  return unit.input == type.dtype && unit.tf32 == type.tf32 && !unit.reads_local() &&
+         unit.form != MatrixUnit::Form::quads;  // Volta's, for products and convolutions
 }
 
 /// Every device that has units for the type.

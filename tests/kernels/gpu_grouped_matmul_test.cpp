@@ -59,6 +59,13 @@ struct TiledGroups {
   Epilogue epilogue = {};
 };
 
+/// A number for each row.
+Shape rows_of(const Shape& shape) {
+  Ints rows = shape.to_ints();
+  rows.back() = 1;
+  return Shape(rows);
+}
+
 /// Checks the tile engine's candidates, and returns how many there were.
 size_t check_tiles(gpu::GpuDevice& device, DType dtype, bool gradient, const TiledGroups& g) {
   const auto groups = static_cast<int64_t>(g.ends.size());
@@ -72,13 +79,16 @@ size_t check_tiles(gpu::GpuDevice& device, DType dtype, bool gradient, const Til
   const Op& op = find_op(gradient ? "grouped_matmul_weight_grad" : "grouped_matmul");
   const Shape shape = gradient ? Shape{groups, g.inner, g.columns} : Shape{g.rows, g.columns};
   if (g.epilogue.bias || g.epilogue.chain) inputs.push_back(view(dtype, {g.columns}, 4));
+  if (g.epilogue.rows) inputs.push_back(view(dtype, rows_of(shape), 5));
   if (g.epilogue.gate) inputs.push_back(view(dtype, shape, 5));
   if (g.epilogue.chain) inputs.push_back(view(DType::f32, {1}, 5)), inputs.push_back(view(dtype, shape, 6));
   const KernelRequest request = request_of(op, {}, inputs, dtype, shape, {}, g.epilogue);
   std::vector<GpuCandidate> candidates = candidates_for(request, traits_of(device));
   EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
-  // A loop computes an epilogue behind other kernels.
+  // With an epilogue, others are products with a loop behind.
   if (!request.has_epilogue()) std::erase_if(candidates, std::not_fn(by_tiles));
+  for (const GpuCandidate& one : candidates)
+    EXPECT_NE(by_tiles(one), one.name.ends_with(" and a loop")) << one.name;
   std::vector<athanor::testing::Run> runs;
   for (const GpuCandidate& one : reduced(std::move(candidates)))
     runs.push_back({one.name, run_on(device, one, inputs, request.output())});
@@ -127,7 +137,7 @@ TEST(GpuGroupedMatmul, Epilogues) {
     for (const DType dtype : {DType::f16, DType::f32})
       for (const bool gradient : {false, true})
         for (const Epilogue& epilogue :
-             {Epilogue{.bias = true, .activation = "sigmoid", .gate = true}, {.chain = true}})
+             {Epilogue{.bias = true, .activation = "sigmoid", .gate = true}, {.chain = true}, {.rows = true}})
           for (const int64_t columns : {75, 128})
             EXPECT_GT(check_tiles(gpu::gpu_device(info.device), dtype, gradient,
                                   {.rows = 230,

@@ -14,6 +14,7 @@ struct Epilogue {
   std::string activation;  // "", "relu", "tanh" or "sigmoid"
   /// dropout(gelu(x + bias) * scale) + residual. Inputs: the vector, a number, a tensor like the result.
   bool chain = false;
+  bool rows = false;  // each row of the result is multiplied by a number of the last input
   bool gate = false;  // the result is multiplied by the last input, a tensor like it
 };
 
@@ -26,7 +27,8 @@ inline LoopProgram program_of(const Epilogue& epilogue, const KernelRequest& req
   if (block != 0) space[1] /= block, space.push_back(block);
   Builder b(space);
   int x = b.load(0, dtype, dense(space));
-  if (!epilogue.bias && epilogue.activation.empty() && !epilogue.chain && !epilogue.gate) return {};
+  if (!epilogue.bias && epilogue.activation.empty() && !epilogue.chain && !epilogue.rows && !epilogue.gate)
+    return {};
   int inputs = 0;
   if (epilogue.bias || epilogue.chain) {
     const size_t behind = epilogue.chain ? 2 : epilogue.gate ? 1 : 0;
@@ -56,6 +58,11 @@ inline LoopProgram program_of(const Epilogue& epilogue, const KernelRequest& req
     const int kept = b.op(Prim::less, DType::b8, random, b.constant(DType::f32, 0.5));
     x = b.op(Prim::where, type, kept, x, b.constant(type, 0));
     x = b.op(Prim::add, type, x, b.load(++inputs, dtype, dense(space)));
+  }
+  if (epilogue.rows) {
+    Ints strides = dense(space);
+    for (int64_t& stride : strides) stride /= space.back();  // the last becomes 0
+    x = b.op(Prim::mul, type, x, b.load(++inputs, dtype, strides));
   }
   if (epilogue.gate) x = b.op(Prim::mul, type, x, b.load(++inputs, dtype, dense(space)));
   b.store(x, inputs + 1, dtype, dense(space));

@@ -16,7 +16,7 @@ TYPES = {"f16": (F16, 2e-3), "bf16": (Bf16, 1.6e-2), "f32": (F32, 1e-5), "tf32":
 def types_of(chip):
     """Those that the chip's units multiply in attention. (The virtual gfx942 has no xf32.)"""
     if chip.startswith("sm_"):
-        return {"f16"} if chip == "sm_75" else {"f16", "bf16", "tf32"}
+        return {"f16"} if int(chip.strip("sm_a")) < 80 else {"f16", "bf16", "tf32"}
     return {"f16", "bf16", "f32"} if chip.startswith("gfx9") else {"f16", "bf16"}
 
 

@@ -1,5 +1,6 @@
 """Runs the kernel by which the exchanges of a unit's lanes are tried (athanor/backends/gpu/exchange_trial.cpp)."""
 import struct
+import sys
 
 from opencl_units.chips import compiled
 
@@ -19,7 +20,9 @@ def wanted(items):
 
 
 def check_exchange(driver, chip, kernels, folder):
-    one, text = next((one, text) for one, text in kernels if one["op"] == "exchange")
+    one, text = next(((one, text) for one, text in kernels if one["op"] == "exchange"), (None, None))
+    if one is None:
+        sys.exit(f"check-opencl-units: {chip}: no kernel exchanges numbers between lanes")
     items = one["group_size"][0]
     want = wanted(items)
     memory = driver.upload(b"\x7f" * (4 * len(want)))

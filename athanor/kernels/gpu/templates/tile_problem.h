@@ -52,7 +52,7 @@ struct TileProblem {
     GpuLaunch::Argument ends;  // i64
     int64_t stride = 1, count = 0;
   };
-  std::optional<Groups> groups = {};  // then there is no epilogue
+  std::optional<Groups> groups = {};  // then the epilogue reduces nothing
 
   TileProblem() = default;
   explicit TileProblem(const GemmProblem& gemm);
