@@ -197,8 +197,8 @@ TEST(MatrixUnit, ProductsWithoutAnInstructionAreCalledSlow) {
                           {cuda, "sm_90a", false, false}}) {
     GpuTraits traits;
     add_architecture(traits, one.target, one.architecture);
-    EXPECT_EQ(gpu_slow_in(DType::bf16, traits) != "", one.bf16) << one.architecture;
-    EXPECT_EQ(gpu_slow_in(DType::f16, traits) != "", one.f16) << one.architecture;
+    EXPECT_EQ(gpu_slow_in(DType::bf16, traits).empty(), !one.bf16) << one.architecture;
+    EXPECT_EQ(gpu_slow_in(DType::f16, traits).empty(), !one.f16) << one.architecture;
   }
   // An OpenCL device, without units of which any multiplied right.
   EXPECT_EQ(gpu_slow_in(DType::f16, {}),
