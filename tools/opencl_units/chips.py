@@ -107,16 +107,20 @@ class Driver:
         self.call(launch, function, groups, 1, 1, items, 1, 1, 0, None, pointers, None)
 
 
-class F16:
-    size = 2
+class Packed:
+    """Floats as struct packs them, by the letter of their format."""
 
-    @staticmethod
-    def bytes_of(values):
-        return struct.pack(f"<{len(values)}e", *values)
+    def __init__(self, letter):
+        self.letter, self.size = letter, struct.calcsize(f"<{letter}")
 
-    @staticmethod
-    def numbers(data):
-        return struct.unpack(f"<{len(data) // 2}e", data)
+    def bytes_of(self, values):
+        return struct.pack(f"<{len(values)}{self.letter}", *values)
+
+    def numbers(self, data):
+        return struct.unpack(f"<{len(data) // self.size}{self.letter}", data)
+
+
+F16, F32 = Packed("e"), Packed("f")
 
 
 class Bf16:
@@ -130,15 +134,3 @@ class Bf16:
     @staticmethod
     def numbers(data):  # the upper halves of f32
         return struct.unpack(f"<{len(data) // 2}f", b"".join(b"\0\0" + data[i:i + 2] for i in range(0, len(data), 2)))
-
-
-class F32:
-    size = 4
-
-    @staticmethod
-    def bytes_of(values):
-        return struct.pack(f"<{len(values)}f", *values)
-
-    @staticmethod
-    def numbers(data):
-        return struct.unpack(f"<{len(data) // 4}f", data)
