@@ -67,7 +67,7 @@ GpuCandidate one_wave(const MatrixUnit& unit) {
   const auto place = [&](int e) { return unit.c.at(0, e).row * unit.n + unit.c.at(0, e).column; };
   for (int e = 0; e < unit.c.elements; ++e)
     text += fmt::format("  sums[{}] = c[{} + {}];\n", e, at, place(e));
-  if (unit.form == MatrixUnit::Form::mma || unit.form == MatrixUnit::Form::quads) {
+  if (unit.takes_registers()) {
     std::string registers;
     for (int r = 0; r < unit.a_registers(); ++r) registers += fmt::format(", a_part[{}]", r);
     for (int r = 0; r < unit.b_registers(); ++r) registers += fmt::format(", b_part[{}]", r);

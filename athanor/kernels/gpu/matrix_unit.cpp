@@ -452,7 +452,7 @@ std::string multiply_add_text(const MatrixUnit& unit) {
                                             unit.instruction);
   if (unit.reads_local())
     return local_ptx_text(unit, true) + (unit.promotes_after > 0 ? local_ptx_text(unit, false) : "");
-  return unit.form == Form::mma || unit.form == Form::quads ? ptx_text(unit) : builtin_text(unit);
+  return unit.takes_registers() ? ptx_text(unit) : builtin_text(unit);
 }
 
 }  // namespace athanor

@@ -57,6 +57,8 @@ struct MatrixUnit {
   /// Registers of 32 bits in which a lane holds its part of A, and of B.
   int a_registers() const;
   int b_registers() const;
+  /// Whether MULTIPLY_ADD takes single registers, and not vectors of them.
+  bool takes_registers() const { return form == Form::mma || form == Form::quads; }
   /// Whether A and B are not in registers but in local memory, in rows of 128 bytes whose chunks of 16 bytes
   /// are permuted (LOCAL_MATRIX in the kernel language); `a` and `b` have no elements then.
   bool reads_local() const { return form == Form::wgmma; }

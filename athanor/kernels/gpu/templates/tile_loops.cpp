@@ -77,7 +77,7 @@ void TileKernel::multiply(int64_t set, int64_t set_of_b, TileOperand::Range colu
     }
     for (int64_t u = 0; u < units && !unit_.of_lanes(); ++u) {
       std::string arguments;
-      if (unit_.form == MatrixUnit::Form::mma || unit_.form == MatrixUnit::Form::quads) {
+      if (unit_.takes_registers()) {
         for (int r = 0; r < unit_.a_registers(); ++r)
           arguments += fmt::format(", {}[{}]", of_a, u * unit_.a_registers() + r);
         // Two columns of mma's units share a fragment of B.
