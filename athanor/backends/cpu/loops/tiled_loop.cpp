@@ -158,7 +158,9 @@ class LoopTiler {
   static constexpr int64_t l1_bytes = 28 * 1024;
 
   void lower(int64_t tile) {
-    loop_.tiling = make_tiling(p_.space, walk_.order, walk_.first_in_block, tile);
+    // The end of a row's reduction takes as long as some hundred elements, so several rows share one.
+    const int64_t long_row = walk_.form == Form::rows && !walk_.memory_order ? 512 : 256;
+    loop_.tiling = make_tiling(p_.space, walk_.order, walk_.first_in_block, tile, long_row);
     loop_.reduce = {};
     loop_.reduce.form = walk_.form;
     if (walk_.form == Form::none) follow_strided_operands(loop_.tiling, p_.operands);

@@ -12,8 +12,9 @@ int64_t Tiling::tiles() const {
   return n;
 }
 
-Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t first_in_block, int64_t most) {
-  constexpr int64_t long_row = 256, line = 64;
+Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t first_in_block, int64_t most,
+                   int64_t long_row) {
+  constexpr int64_t line = 64;
   Tiling t;
   size_t position = order.size();
   int64_t inner = 1;

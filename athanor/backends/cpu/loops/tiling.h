@@ -36,9 +36,10 @@ struct Tiling {
 
 /// Tiles of at most `most` elements (at least one) of the dimensions `order` (outermost first). Only those
 /// from position `first_in_block` on may be within the tile. Short inner dimensions are taken several rows at
-/// a time. Rows of 256 elements and more are taken alone, so that a value that is constant along a row stays
-/// a single value.
-Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t first_in_block, int64_t most);
+/// a time. Rows of `long_row` elements and more are taken alone, so that a value that is constant along a row
+/// stays a single value.
+Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t first_in_block, int64_t most,
+                   int64_t long_row);
 
 /// If an operand is contiguous along a dimension that a loop walks (as in a transposition), moves that loop
 /// to the innermost place, so that the next tile uses the cache lines that this tile touched.
