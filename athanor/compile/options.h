@@ -17,7 +17,7 @@ enum class Pass : uint8_t {
   simplify,   // algebraic identities, common subexpressions, dead code
   layout,     // blocked layouts kept from op to op
   fuse,       // elementwise ops and reductions joined into one loop
-  inplace,    // parameters updated in place; buffers reused
+  inplace,    // parameters updated in place; buffers reused; results written where they are put together
   join,       // many parameters updated in one launch
   tune,       // kernels chosen by timing; off: the backend's best guess
   replay,     // plans that run again and again are given to the device in one call

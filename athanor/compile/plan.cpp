@@ -130,6 +130,7 @@ int Plan::copies() const {
 Plan schedule(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options) {
   Plan plan =
       make_steps(fuse_epilogues(add_copies(choose_layouts(graph, options)), donated, options), options);
+  if (options.enabled(Pass::inplace)) write_concats(plan);
   if (options.enabled(Pass::epilogue) && !options.spares_memory) absorb_loops(plan, donated);
   // To report which tensor has a NaN, each one must be in memory.
   if (options.enabled(Pass::prologue) && !options.spares_memory && !options.check_nan) absorb_prologues(plan);

@@ -147,6 +147,8 @@ struct Plan {
 
 /// Steps for a graph of primitives and ops with kernels.
 Plan make_steps(const Graph& graph, const CompileOptions& options);
+/// Has kernels write results that only a concatenation reads where they belong in it, if they can.
+void write_concats(Plan& plan);
 /// Runs loops that read a contraction's result in the contraction's kernel, if the device's kernels can:
 /// elementwise loops with any results, and sums of rows, of columns and of channels. Values that only such
 /// loops read are not stored. `donated`: see compile().

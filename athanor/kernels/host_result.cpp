@@ -22,14 +22,15 @@ OperandDesc row_major(OperandDesc operand) {
   return operand;
 }
 
-// A dense result in the order of memory that `output` has.
-HostArray placed(const HostArray& result, const OperandDesc& output) {
+// A result that lies in memory as `from`, which is dense, says, in the order of memory that `output` has.
+HostArray placed(const HostArray& result, const OperandDesc& from, const OperandDesc& output) {
   HostArray ordered(output.dtype, Shape{reach_of(output)});
-  const int64_t row = output.strides.back() == 1 ? std::max<int64_t>(1, output.shape[-1]) : 1;  // together
+  const bool rows = output.strides.back() == 1 && from.strides.back() == 1;
+  const int64_t row = rows ? std::max<int64_t>(1, output.shape[-1]) : 1;  // together
   const auto size = size_of(output.dtype), bytes = static_cast<size_t>(row) * size;
   for (int64_t i = 0; i < output.shape.size(); i += row)
     std::memcpy(ordered.bytes.data() + static_cast<size_t>(element_offset(output, i)) * size,
-                result.bytes.data() + static_cast<size_t>(i) * size, bytes);
+                result.bytes.data() + static_cast<size_t>(element_offset(from, i)) * size, bytes);
   return ordered;
 }
 
@@ -91,7 +92,7 @@ TrialResults host_result(const KernelRequest& asked) {
     const OperandDesc& output = asked.outputs[o];
     const bool in_rows = in_order && !asked.has_epilogue() && output.layout.block == 0;
     const bool moves = (in_rows && !output.dense()) || has_gaps(output);
-    const HostArray ordered = moves ? placed(results[o], output) : std::move(results[o]);
+    const HostArray ordered = moves ? placed(results[o], request.outputs[o], output) : std::move(results[o]);
     results[o] = compared(output, [&](size_t first, std::span<std::byte> to) {
       std::memcpy(to.data(), ordered.bytes.data() + first, to.size());
     });

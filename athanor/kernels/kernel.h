@@ -35,8 +35,9 @@ Ints channels_last_strides(const Shape& shape);
 
 /// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows)
 /// with `strides` in elements. Blocked operands are always dense. Outputs have no gaps, except behind rows
-/// that Backend::row_alignment() spaces, and are row-major unless Backend::takes_strides() or
-/// Backend::preferred_layouts() says otherwise; those of concat and pad may have channels last.
+/// that Backend::row_alignment() spaces and between the parts of a concatenation (Backend::takes_strides()).
+/// They are row-major unless Backend::takes_strides() or Backend::preferred_layouts() says otherwise; those
+/// of concat and pad may have channels last.
 struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;
@@ -172,7 +173,8 @@ class Backend : public DeviceProvider, public Allocator {
   /// cheap, and called for every op that shares work with others.
   virtual bool computes_together(int /*device*/, const KernelRequest& /*request*/) { return false; }
   /// Whether its kernels for the op read matrices whose rows lie anywhere in memory, and write results whose
-  /// axes, except the last, lie there in another order. Other kernels of whole ops have dense operands.
+  /// axes, except the last, lie there in another order, with gaps that they leave as they are. Other kernels
+  /// of whole ops have dense operands.
   virtual bool takes_strides(const Op& /*op*/) const { return false; }
   /// The multiples, in bytes, at which rows of matrices should begin, because products then read several
   /// elements at once. 1: anywhere.

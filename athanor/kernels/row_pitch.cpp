@@ -25,11 +25,25 @@ bool has_gaps(const OperandDesc& output) {
   return output.layout.block == 0 && output.reach() > output.shape.size();
 }
 
+Rows rows_of(const OperandDesc& output) {
+  std::vector<std::pair<int64_t, int64_t>> axes;  // their strides and extents
+  for (int axis = 0; axis < output.shape.rank(); ++axis)
+    if (output.shape[axis] > 1)
+      axes.emplace_back(output.strides[static_cast<size_t>(axis)], output.shape[axis]);
+  std::ranges::sort(axes);
+  int64_t length = 1;
+  for (const auto& [stride, extent] : axes) {
+    if (stride != length) return {length, stride};
+    length *= extent;
+  }
+  return {length, std::max(length, output.reach())};
+}
+
 KernelRequest without_gaps(KernelRequest request) {
   const auto first_output = static_cast<int>(request.epilogue.buffers - std::ssize(request.outputs));
   const auto close = [&](OperandDesc& output, int buffer) {
-    const int64_t row = output.shape[-1], pitch = output.strides[output.strides.size() - 2];
-    output.strides = contiguous_strides(output.shape);
+    const auto [row, pitch] = rows_of(output);
+    output.strides = with_pitch({0, output.strides}, output.shape.to_ints(), row, pitch, row).value().strides;
     output.padding = 0;
     for (LoopOperand& operand : request.epilogue.operands)
       if (operand.buffer == buffer) {

@@ -18,8 +18,14 @@ struct Places {
 std::optional<Places> with_pitch(const Places& places, const Ints& extents, int64_t row, int64_t from,
                                  int64_t to);
 
-/// Whether an output's rows have gaps. Only results of products have them, whose last axis is the row.
+/// Whether an output's rows have gaps: see OperandDesc.
 bool has_gaps(const OperandDesc& output);
+/// The rows between which such an output has its gaps: elements that follow each other in memory, and the
+/// distance from row to row.
+struct Rows {
+  int64_t length = 1, pitch = 1;
+};
+Rows rows_of(const OperandDesc& output);
 /// The same request with outputs, and a result that is not stored, whose rows have none.
 KernelRequest without_gaps(KernelRequest request);
 

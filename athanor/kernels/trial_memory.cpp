@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "athanor/base/os/memory.h"
+#include "athanor/kernels/operand_places.h"
 #include "athanor/memory/limit.h"
 
 namespace athanor {
@@ -18,7 +19,7 @@ struct TrialMemory {
 
   TrialMemory(const KernelRequest& request, std::span<const Candidate> candidates) {
     const auto bytes_of = [](const OperandDesc& operand) {
-      return static_cast<double>(operand.shape.size()) * static_cast<double>(size_of(operand.dtype));
+      return static_cast<double>(reach_of(operand)) * static_cast<double>(size_of(operand.dtype));
     };
     for (const OperandDesc& input : request.inputs) device += bytes_of(input);
     for (const OperandDesc& output : request.outputs) {

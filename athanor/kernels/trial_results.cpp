@@ -93,8 +93,8 @@ Distance distance_of(const HostArray& a, const HostArray& b) {
 
 // An output's memory without the elements between its rows, which mean nothing, from element `first` on.
 void clear_gaps(const OperandDesc& output, int64_t first, std::span<std::byte> memory) {
-  const int64_t row = output.shape[-1], pitch = output.strides[output.strides.size() - 2],
-                size = static_cast<int64_t>(size_of(output.dtype)), end = std::ssize(memory) / size;
+  const auto [row, pitch] = rows_of(output);
+  const int64_t size = static_cast<int64_t>(size_of(output.dtype)), end = std::ssize(memory) / size;
   for (int64_t gap = first / pitch * pitch + row - first; gap < end; gap += pitch) {
     const int64_t from = std::max<int64_t>(gap, 0), to = std::min(gap + pitch - row, end);
     if (to > from) std::memset(memory.data() + from * size, 0, static_cast<size_t>((to - from) * size));

@@ -38,6 +38,10 @@ std::vector<Tensor> heads_of(Device device, DType dtype, int64_t rows, int64_t h
   return {z, x.grad()};
 }
 
+int64_t concats_of(const Plan& plan) {
+  return std::ranges::count_if(plan.steps, [](const PlanStep& step) { return step.ops.front() == "concat"; });
+}
+
 class AttentionInMemory : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override { compile_options().deterministic = true; }
@@ -63,6 +67,8 @@ TEST_P(AttentionInMemory, IsReadAndWrittenWhereItLies) {
                                            "attention_grad_q", "attention_grad_k", "attention_grad_v"}));
   EXPECT_LE(steps, 3U) << explain(
       *plan);  // forward with the log-sum-exp; dq; dk with dv, perhaps all gradients
+  EXPECT_EQ(concats_of(*plan), steps == 3 ? 1 : 0)
+      << explain(*plan);  // one kernel writes all parts of x's gradient
 }
 
 TEST_P(AttentionInMemory, GivesTheSameValues) {
@@ -103,7 +109,53 @@ TEST(AttentionOnTheHost, StoresNoScoresAndCopiesNothing) {
     EXPECT_EQ(std::ranges::count(step.ops, "copy"), 0) << explain(*plan);
     steps += step.ops.front().find("attention") != std::string::npos;
   }
-  EXPECT_EQ(steps, 2U) << explain(*plan);  // forward with the log-sum-exp; all gradients
+  EXPECT_EQ(steps, 2U) << explain(*plan);             // forward with the log-sum-exp; all gradients
+  EXPECT_EQ(concats_of(*plan), 0) << explain(*plan);  // which are written where x's has them
+}
+
+TEST(AttentionOnTheHost, WritesTheSameNumbersIntoAConcatenation) {
+  for (const auto& [rows, heads, features] :
+       std::vector<std::array<int64_t, 3>>{{200, 3, 16}, {137, 2, 12}, {300, 1, 7}}) {
+    const Tensor together = heads_of({}, DType::f32, rows, heads, features)[1];
+    const auto got = together.to_vector<float>();
+    const ScopedDisable apart("inplace");
+    const auto outputs = heads_of({}, DType::f32, rows, heads, features);
+    const auto plan = plan_for(outputs);
+    EXPECT_EQ(concats_of(*plan), 1) << explain(*plan);
+    EXPECT_EQ(outputs[1].to_vector<float>(), got) << rows;
+  }
+}
+
+/// The gradients of attention's values, queries and keys.
+std::vector<Tensor> gradients() {
+  const Shape shape{2, 3, 300, 4};
+  Tensor q = wave(shape, 0.7, {}, DType::f32).requires_grad();
+  Tensor k = wave(shape, 0.3, {}, DType::f32).requires_grad();
+  Tensor v = wave(shape, 0.5, {}, DType::f32).requires_grad();
+  const Tensor y = scaled_dot_product_attention(q, k, v);
+  sum(y * y).backward();
+  return {v.grad(), q.grad(), k.grad()};
+}
+
+TEST(AttentionOnTheHost, WritesIntoAConcatenationAlongAnyAxis) {
+  const std::vector<Tensor> want = gradients();
+  for (int axis = 0; axis < 4; ++axis) {
+    const Tensor all = concat(gradients(), axis);
+    EXPECT_EQ(concats_of(*plan_for({all})), 0) << axis;
+    const std::vector<Tensor> got = chunk(all, 3, axis);
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(got[i].to_vector<float>(), want[i].to_vector<float>()) << axis;
+  }
+}
+
+TEST(AttentionOnTheHost, WritesIntoNoConcatenationWhatHasOtherReaders) {
+  const auto concats = [](const auto& outputs_of) { return concats_of(*plan_for(outputs_of(gradients()))); };
+  EXPECT_EQ(concats([](std::vector<Tensor> g) { return std::vector{concat(g, 1), g[1]}; }), 1);
+  EXPECT_EQ(concats([](std::vector<Tensor> g) { return std::vector{concat(g, 1), sum(g[2])}; }), 1);
+  EXPECT_EQ(concats([](std::vector<Tensor> g) { return std::vector{concat({g[0], g[1]}, 1), g[2]}; }), 1);
+  EXPECT_EQ(concats([](std::vector<Tensor> g) {
+              return std::vector{concat({g[0], g[0], g[1], g[2]}, 1)};
+            }),
+            1);
 }
 
 // q's features are not adjacent in memory, so it is copied: once for all kernels.

@@ -28,7 +28,9 @@ struct Gradients {
     for (const char* name : names) {
       ops.push_back(&find_op(name));
       const Shape& shape = name == all_gradients[0] ? q : name == all_gradients[1] ? k : v;
-      request.outputs.push_back({dtype, shape, {}, contiguous_strides(shape)});
+      request.outputs.push_back(dtype == DType::f32
+                                    ? part_of_three(dtype, shape)
+                                    : OperandDesc{dtype, shape, {}, contiguous_strides(shape)});
     }
     request.op = ops.front();
     request.with.assign(ops.begin() + 1, ops.end());

@@ -31,6 +31,16 @@ inline TestOperand view(DType dtype, const Shape& shape, unsigned seed, const In
   return value;
 }
 
+/// The first of three results that lie side by side: [..., own rows, 3, heads, features] in memory.
+inline OperandDesc part_of_three(DType dtype, const Shape& shape) {
+  const int64_t heads = shape.rank() > 2 ? shape[-3] : 1, row = 3 * heads * shape[-1];
+  Ints strides = contiguous_strides(shape);
+  for (int axis = 0; axis + 3 < shape.rank(); ++axis) strides[static_cast<size_t>(axis)] *= 3;
+  if (shape.rank() > 2) strides[strides.size() - 3] = shape[-1];
+  strides[strides.size() - 2] = row;
+  return {dtype, shape, {}, strides};
+}
+
 /// The result of the op's reference, with the epilogue.
 inline std::vector<double> reference_of(const KernelRequest& request,
                                         const std::vector<TestOperand>& inputs) {
@@ -121,9 +131,14 @@ inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const
         << generated.name << " wrote beyond output " << o;
     HostArray host(output.dtype, output.shape);
     const size_t size = size_of(output.dtype);
-    for (int64_t i = 0; i < output.shape.size(); ++i)
-      std::memcpy(host.bytes.data() + static_cast<size_t>(i) * size,
-                  memory.data() + static_cast<size_t>(offset_of(output, i)) * size, size);
+    for (int64_t i = 0; i < output.shape.size(); ++i) {
+      const auto place = memory.begin() + static_cast<std::ptrdiff_t>(offset_of(output, i) * size);
+      std::copy_n(place, size, host.bytes.begin() + static_cast<std::ptrdiff_t>(i * size));
+      std::fill_n(place, size, std::byte{0x7f});
+    }
+    EXPECT_TRUE(output.padding > 0 ||
+                std::all_of(memory.begin(), memory.end(), [](auto b) { return b == std::byte{0x7f}; }))
+        << generated.name << " wrote between the elements of output " << o;
     results.push_back(to_doubles(host));
   }
   return results;
