@@ -6,7 +6,7 @@
 namespace athanor {
 namespace {
 
-/// Copies a loop, starting from its stores.
+/// Copies a loop, starting from its stores, or from its reductions.
 class Writer {
  public:
   explicit Writer(const LoopProgram& from) : from_(from) {
@@ -19,6 +19,23 @@ class Writer {
     for (const LoopStore& store : from_.stores) sources.push_back(needed(store.source));
     for (size_t i = 0; i < sources.size(); ++i)
       to_.program.stores.push_back({sources[i], operand(from_.stores[i].operand)});
+    for (LoopReduction reduction : from_.reductions) {
+      reduction.source = needed(reduction.source);
+      to_.program.reductions.push_back(reduction);
+    }
+    for (const LoopStep& step : from_.epilogue)
+      for (const int source : {step.a, step.b, step.c})
+        if (is_in_body(source)) needed(source);
+    for (const LoopStore& store : from_.epilogue_stores)
+      if (is_in_body(store.source)) needed(store.source);
+    for (LoopStep step : from_.epilogue) {
+      for (int* source : {&step.a, &step.b, &step.c})
+        if (*source >= 0) *source = behind_body(*source);
+      if (step.kind == LoopStep::Kind::load) step.operand = operand(step.operand);
+      to_.program.epilogue.push_back(std::move(step));
+    }
+    for (const LoopStore& store : from_.epilogue_stores)
+      to_.program.epilogue_stores.push_back({behind_body(store.source), operand(store.operand)});
     to_.program.buffers = static_cast<int>(to_.buffers.size());
     return std::move(to_);
   }
@@ -32,6 +49,14 @@ class Writer {
     if (step.kind == LoopStep::Kind::load) step.operand = operand(step.operand);
     to_.program.body.push_back(std::move(step));
     return registers_[r] = static_cast<int>(to_.program.body.size()) - 1;
+  }
+
+  bool is_in_body(int r) const { return r >= 0 && r < static_cast<int>(from_.body.size()); }
+
+  /// A register of the epilogue, when the body is complete. All reductions and steps behind the body stay.
+  int behind_body(int r) {
+    if (is_in_body(r)) return needed(r);
+    return r - static_cast<int>(from_.body.size()) + static_cast<int>(to_.program.body.size());
   }
 
   int operand(int number) {

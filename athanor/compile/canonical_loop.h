@@ -6,8 +6,8 @@
 
 namespace athanor {
 
-/// A simplified loop without reductions. Steps, operands and buffers are in the order in which the stores
-/// need them.
+/// A simplified loop. Steps, operands and buffers are in the order in which the stores, the reductions and
+/// the epilogue need them.
 struct CanonicalLoop {
   LoopProgram program;
   std::vector<int> buffers;  // for each of the program's buffers: the number it had in the original loop

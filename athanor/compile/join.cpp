@@ -17,6 +17,20 @@ namespace {
 constexpr int64_t most_bytes = int64_t{32} << 20;
 // Memory may grow by this share of what the plan needs, or by a size that every device can spare.
 constexpr int64_t memory_share = 16, free_bytes = int64_t{4} << 20;
+// The most elements of a reduction that joins others: one group of work-items reduces them.
+constexpr int64_t most_reduced = 4096;
+
+// Whether all that a loop does is to reduce a few elements to one.
+bool is_small_reduction(const LoopProgram& program) {
+  const auto in_body = [&](int r) { return r >= 0 && r < static_cast<int>(program.body.size()); };
+  return !program.reductions.empty() && program.space.size() == 1 && program.reduced[0] &&
+         program.iterations() <= most_reduced && program.stores.empty() &&
+         std::ranges::none_of(program.reductions, [](const auto& r) { return r.prim == Prim::argmax; }) &&
+         std::ranges::none_of(
+             program.epilogue,
+             [&](const LoopStep& e) { return in_body(e.a) || in_body(e.b) || in_body(e.c); }) &&
+         std::ranges::none_of(program.epilogue_stores, in_body, &LoopStore::source);
+}
 
 /// A step that may run together with others.
 struct Joinable {
@@ -76,7 +90,8 @@ class LoopJoiner {
       const PlanStep& one = step(s);
       if (one.loops.size() != 1 || one.device != device_ || one.bytes > most_bytes) continue;
       const LoopProgram program = simplify_loop(one.loops.front());
-      if (!program.reductions.empty() || program.space.size() > 1 || program.iterations() == 0) continue;
+      if (program.space.size() > 1 || program.iterations() == 0) continue;
+      if (!program.reductions.empty() && !is_small_reduction(program)) continue;
       Joinable joinable{s, canonical(program)};
       if (program.space.empty())  // one element fits any strides, so these are added last
         single.push_back(std::move(joinable));

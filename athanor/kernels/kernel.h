@@ -198,8 +198,10 @@ class Backend : public DeviceProvider, public Allocator {
   /// The most buffers of a kernel that runs several loops in one launch; 0: it has no such kernels, because a
   /// launch costs nothing.
   virtual int64_t most_joined_buffers(int /*device*/) { return 0; }
-  /// A kernel that runs loops which differ only in extents and buffers (canonical_loop.h), have no reductions
-  /// and at most one dimension. Their buffers are numbered together.
+  /// A kernel that runs loops which differ only in extents and buffers (canonical_loop.h) and have at most one
+  /// dimension. Their buffers are numbered together. Either none of them reduces anything, or all of them
+  /// reduce their dimension, which is short, store only what their epilogue computes from that, and have no
+  /// argmax.
   virtual Candidate joined_kernel(int device, std::span<const LoopProgram> loops);
   /// The device's queue for kernels.
   virtual Queue& queue(int device) = 0;

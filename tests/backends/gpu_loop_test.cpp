@@ -418,18 +418,31 @@ LoopProgram scaled_sum(int64_t extent, DType type) {
   return b.p;
 }
 
+// y = k sum(x a) + max(x), and the sum.
+LoopProgram scaled_products(int64_t extent, DType type) {
+  Builder b({extent}, {true});
+  const DType in = Builder::register_type(type);
+  const int x = b.load(0, type, {1}), xa = b.op(Prim::mul, in, x, b.load(1, type, {1}));
+  const int sum = b.reduce(Prim::sum, xa, in), most = b.reduce(Prim::reduce_max, x, in);
+  const int k = b.load(2, in, {0}, 3);
+  b.store(b.op(Prim::add, in, b.op(Prim::mul, in, k, sum), most), 3, type, {0});
+  b.store(sum, 4, in, {0}, 2);
+  return b.p;
+}
+
 struct ManyLoops {
   std::vector<LoopProgram> programs;
   Memory start;
 };
 
-/// Scaled sums of these extents (0: without dimensions). Buffers are numbered across all programs, and the
-/// third one (k) is shared.
-ManyLoops many_loops(DType type, const Ints& extents) {
+/// Loops of these extents (0: without dimensions). Buffers are numbered across all programs, and the third
+/// one (k) is shared.
+ManyLoops many_loops(DType type, const Ints& extents,
+                     LoopProgram (*make)(int64_t extent, DType type) = scaled_sum) {
   std::mt19937 rng(5);
   ManyLoops all;
   for (const int64_t extent : extents) {
-    LoopProgram p = scaled_sum(extent, type);
+    LoopProgram p = make(extent, type);
     Memory own = memory_for(p, rng);
     std::vector<int> number;
     for (size_t b = 0; b < own.data.size(); ++b) {
@@ -474,6 +487,25 @@ TEST(GpuLoops, ManyInOneLaunchAreThoseOneByOne) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
       EXPECT_NE(joined_source(all, grains_of(device).back()).find("READ_ALIGNED("), std::string::npos);
       check_joined(device, all);
+    }
+  }
+}
+
+TEST(GpuLoops, ManyReductionsInOneLaunchAreThoseOneByOne) {
+  ATHANOR_NEEDS_GPU();
+  for (const DType type : {DType::f32, DType::bf16, DType::i32}) {
+    const ManyLoops all = many_loops(type, {1, 4096, 3, 17, 256, 1000, 129}, scaled_products);
+    Memory want = all.start;
+    for (const LoopProgram& p : all.programs) reference::Interpreter(p, want.addresses()).run();
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      for (GpuTraits traits : grains_of(device)) {
+        traits.max_group_size = std::min<int64_t>(48, traits.max_group_size);  // not a power of two
+        const Memory got = run_on(device, gpu_joined_loops(all.programs, traits), all.start);
+        for (const LoopProgram& p : all.programs)
+          expect_close(p, got, want, 1e-4, std::to_string(p.iterations()) + " of " + to_string(type).data());
+        if (HasFatalFailure()) return;
+      }
     }
   }
 }

@@ -180,5 +180,62 @@ TEST(Join, LoopsThatComputeTheSameAreWrittenTheSame) {
   EXPECT_FALSE(same_program(one.program, canonical(product).program));
 }
 
+// y = sqrt(sum(x x)), with steps, operands and buffers in other orders.
+LoopProgram length(std::array<int, 2> buffers, bool negated_first) {
+  LoopProgram loop;
+  loop.space = {64};
+  loop.reduced = {true};
+  loop.buffers = 2;
+  const auto step = [](Prim prim, int a, int b) {
+    LoopStep one;
+    one.prim = prim, one.a = a, one.b = b;
+    return one;
+  };
+  LoopStep load;
+  load.kind = LoopStep::Kind::load, load.operand = 0;
+  loop.operands = {{buffers[0], DType::f32, 0, {1}}, {buffers[1], DType::f32, 0, {0}}};
+  loop.body = {load};
+  if (negated_first) loop.body.push_back(step(Prim::neg, 0, -1));  // which nothing reads
+  const auto body = static_cast<int>(loop.body.size());
+  loop.body.push_back(step(Prim::mul, 0, 0));
+  loop.reductions = {{Prim::sum, body, DType::f32}};
+  loop.epilogue = {step(Prim::sqrt, body + 1, -1)};
+  loop.epilogue_stores = {{body + 2, 1}};
+  return loop;
+}
+
+TEST(Join, ReductionsThatComputeTheSameAreWrittenTheSame) {
+  const CanonicalLoop one = canonical(length({0, 1}, false)), other = canonical(length({1, 0}, true));
+  EXPECT_EQ(one.program, length({0, 1}, false));
+  EXPECT_TRUE(same_program(one.program, other.program)) << to_string(other.program);
+  EXPECT_EQ(other.buffers, (std::vector<int>{1, 0}));
+  LoopProgram maximum = length({0, 1}, false);
+  maximum.reductions[0].prim = Prim::reduce_max;
+  EXPECT_FALSE(same_program(one.program, canonical(maximum).program));
+}
+
+/// The length of all gradients together needs a sum for each of them: short ones share launches, long ones,
+/// and those that also store something for each element, do not.
+TEST(Join, ShortReductionsShareALaunch) {
+  const auto launches = [](int64_t extent, bool stores) {
+    std::vector<Tensor> outputs;
+    for (int i = 0; i < 40; ++i) {
+      const Tensor x = Tensor::from(HostArray(DType::f32, {extent}), no_gpu());
+      const Tensor y = x * x;
+      outputs.push_back(sum(y));
+      if (stores) outputs.push_back(y);
+    }
+    int count = 0;
+    for (const PlanStep& step : plan_for(outputs)->steps)
+      count += !step.loops.empty() && !step.loops.front().reductions.empty();
+    return count;
+  };
+  EXPECT_EQ(launches(100, false), 2);  // of at most 64 buffers each
+  EXPECT_EQ(launches(5000, false), 40);
+  EXPECT_EQ(launches(100, true), 40);
+  const ScopedDisable off("join");
+  EXPECT_EQ(launches(100, false), 40);
+}
+
 }  // namespace
 }  // namespace athanor

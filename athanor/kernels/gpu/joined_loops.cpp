@@ -1,5 +1,5 @@
 // Several loops in one launch. Each work-group finds its loop by its number and takes that loop's extent and
-// buffers. From there on, all loops are the same kernel.
+// buffers. From there on, all loops are the same kernel. A loop that reduces has one group.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/loop_code.h"
+#include "athanor/kernels/gpu/loop_kernels.h"
 #include "athanor/kernels/gpu/loop_vectors.h"
 
 namespace athanor {
@@ -78,7 +79,7 @@ class JoinedLoops {
     return {fmt::format("{} loops", programs_.size()), {}, 0, {std::move(launch)}};
   }
 
- private:
+ protected:
   // The pattern's buffers are names for the chosen loop's buffers; `bound_` has, for each name, its buffer in
   // every loop.
   void name_buffers() {
@@ -103,7 +104,7 @@ class JoinedLoops {
           fmt::format("{}BUFFER(STORED({}), buffer{})", b == 0 ? "" : ", ", language_name(types[b]), b);
       launch.arguments.push_back({static_cast<int>(b), 0});
     }
-    code_.open(fmt::format("KERNEL void joined({})", parameters));
+    code_.open(fmt::format("KERNEL void {}({})", launch.name, parameters));
     for (size_t b = 0; b < types.size(); ++b)
       code_.line(fmt::format("BIND(STORED({}), buffer{});", language_name(types[b]), b));
   }
@@ -116,6 +117,10 @@ class JoinedLoops {
     gpu::write_steps(code_, pattern_, pattern_.body, 0, index);
     gpu::write_stores(code_, pattern_, pattern_.stores, index);
     if (checks_) code_.close();
+  }
+
+  int64_t groups_of(const LoopProgram& program) const {
+    return pattern_.reductions.empty() ? ceil_div(program.iterations(), items_ * each_) : 1;
   }
 
   // Selections, not branches: a CPU's compiler moves them out of its loop over work-items and vectorises that
@@ -138,7 +143,7 @@ class JoinedLoops {
           if (bound_[m][p] != bound_[m][p - 1])
             code_.line(fmt::format("m{0} = {1} ? buffer{2} : m{0};", m, here, bound_[m][p]));
       }
-      groups += ceil_div(programs_[p].iterations(), items_ * each_);
+      groups += groups_of(programs_[p]);
     }
     launch.groups = {groups, 1, 1};
   }
@@ -155,12 +160,89 @@ class JoinedLoops {
   Code code_;
 };
 
+class JoinedReductions : JoinedLoops {
+ public:
+  JoinedReductions(std::span<const LoopProgram> programs, const GpuTraits& traits)
+      : JoinedLoops(programs, traits) {
+    items_ = gpu::power_of_two(std::min(items_, traits.grain->row_items));  // they join in halves
+    each_ = width_ = 1;
+    checks_ = true;
+  }
+
+  GpuCandidate run() {
+    GpuLaunch launch;
+    launch.name = "joined_reductions";
+    open_kernel(launch);
+    if (items_ > 1)
+      for (size_t i = 0; i < pattern_.reductions.size(); ++i) {
+        const LoopReduction& r = pattern_.reductions[i];
+        code_.line(fmt::format("LOCAL {} shared{}[{}];", language_name(r.type), i, items_));
+        launch.local_bytes += items_ * static_cast<int64_t>(size_of(r.type));
+      }
+    choose_loop(launch);
+    each_reduction("{0} acc{1} = {2};", [](const LoopReduction& r) { return gpu::reduction_identity(r); });
+    code_.open(fmt::format("for (i32 x = LOCAL_ID(0); x < size; x += {})", items_));
+    gpu::write_steps(code_, pattern_, pattern_.body, 0, {"x"});
+    each_reduction("acc{1} = {2};", [&](const LoopReduction& r) {
+      return gpu::combine(r, acc(r), fmt::format("r{}", r.source));
+    });
+    code_.close();
+    if (items_ > 1) join_items();
+    if (items_ > 1) code_.open("if (LOCAL_ID(0) == 0)");
+    finish();
+    if (items_ > 1) code_.close();
+    code_.close();
+    launch.source = code_.text();
+    launch.group_size = {items_, 1, 1};
+    return {fmt::format("{} reductions", programs_.size()), {}, 0, {std::move(launch)}};
+  }
+
+ private:
+  std::string acc(const LoopReduction& r) const {
+    return fmt::format("acc{}", &r - pattern_.reductions.data());
+  }
+
+  // A line for each reduction: {0} stands for its type, {1} for its number, {2} for what `text` says.
+  template <class Text>
+  void each_reduction(const char* line, const Text& text) {
+    for (size_t i = 0; i < pattern_.reductions.size(); ++i) {
+      const LoopReduction& r = pattern_.reductions[i];
+      code_.line(fmt::format(fmt::runtime(line), language_name(r.type), i, text(r)));
+    }
+  }
+
+  void join_items() {
+    each_reduction("shared{1}[LOCAL_ID(0)] = {2};", [&](const LoopReduction& r) { return acc(r); });
+    code_.open(fmt::format("for (int reach = {}; reach > 0; reach /= 2)", items_ / 2));
+    code_.line("BARRIER();");
+    code_.open("if (LOCAL_ID(0) < reach)");
+    each_reduction("acc{1} = {2};", [&](const LoopReduction& r) {
+      return gpu::combine(r, acc(r),
+                          fmt::format("shared{}[LOCAL_ID(0) + reach]", &r - pattern_.reductions.data()));
+    });
+    each_reduction("shared{1}[LOCAL_ID(0)] = {2};", [&](const LoopReduction& r) { return acc(r); });
+    code_.close();
+    code_.close();
+  }
+
+  void finish() {
+    const auto first = static_cast<int>(pattern_.body.size()),
+               reductions = static_cast<int>(pattern_.reductions.size());
+    for (int i = 0; i < reductions; ++i)
+      code_.line(fmt::format("const {} r{} = acc{};",
+                             language_name(pattern_.reductions[static_cast<size_t>(i)].type), first + i, i));
+    gpu::write_steps(code_, pattern_, pattern_.epilogue, first + reductions, {""});
+    gpu::write_stores(code_, pattern_, pattern_.epilogue_stores, {""});
+  }
+};
+
 }  // namespace
 
 GpuCandidate gpu_joined_loops(std::span<const LoopProgram> programs, const GpuTraits& traits) {
   for (const DType type : gpu::register_types(programs.front()))
     if (type == DType::f64 && !traits.f64)
       throw Error(ErrorCode::device, "this device has no f64 arithmetic", {}, "Use f32, or another device");
+  if (!programs.front().reductions.empty()) return JoinedReductions(programs, traits).run();
   return JoinedLoops(programs, traits).run();
 }
 
