@@ -1,6 +1,11 @@
 // A unit is used only if a trial showed that it multiplies correctly.
 #include "athanor/backends/gpu/unit_trials.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
 #include "athanor/kernels/cache.h"
 #include "gpu_kernels.h"
 
@@ -36,38 +41,62 @@ TEST_F(UnitTrials, ACompilerThatGetsItWrongIsFoundOut) {
       working("#undef FMA\n#define FMA(a, b, c) (LOCAL_ID(0) == 77 ? (c) : fma((a), (b), (c)))\n").empty());
 }
 
-// A unit whose kernels exchange registers. Here its product is a plain one, and exchanges go through memory.
-TEST_F(UnitTrials, LanesThatExchangeOtherNumbersAreFoundOut) {
-  MatrixUnit unit = matrix_units(GpuTarget::cuda, "sm_75").front();
-  ASSERT_EQ(unit.input, DType::f16);
-  unit.opencl = true;
-  const auto working = [&](const std::string& before) {
-    return gpu::units_that_work(*device_, device_->facts().traits, {&unit, 1}, [&](GpuLaunch& launch) {
+// Units whose kernels exchange registers. Here products are plain, and exchanges go through memory.
+class ExchangingUnits : public UnitTrials {
+ protected:
+  bool works(DType input, const std::string& before = {}) {
+    const auto known = matrix_units(GpuTarget::cuda, "sm_80");
+    MatrixUnit unit = *std::ranges::find(known, input, &MatrixUnit::input);
+    unit.opencl = true;
+    const auto change = [&](GpuLaunch& launch) {
       EXPECT_EQ(launch.compile_options, "-DNVIDIA_UNITS");
       launch.compile_options.clear();
       if (launch.name == "exchange_lanes") {
-        launch.source = before + launch.source;
+        launch.source = new_ + before + launch.source;
         return;
       }
+      Defines type;
+      type.set("T", std::string(to_string(input)));
       launch.source =
-          "KERNEL void " + launch.name +
-          "(BUFFER(const STORED(f16), a), BUFFER(const STORED(f16), b), BUFFER(STORED(f16), c)) {\n"
-          "  BIND(const STORED(f16), a); BIND(const STORED(f16), b); BIND(STORED(f16), c);\n"
-          "  for (int at = 0; at < 64 * 96; ++at) {\n"
-          "    f32 sum = 0;\n"
-          "    for (int k = 0; k < 128; ++k)\n"
-          "      sum += LOAD(f16, a, at / 96 * 128 + k) * LOAD(f16, b, k * 96 + at % 96);\n"
-          "    STORE(f16, c, at, sum);\n"
-          "  }\n"
-          "}\n";
+          type.before(new_ + "KERNEL void " + launch.name +
+                      "(BUFFER(const STORED(T), a), BUFFER(const STORED(T), b), BUFFER(STORED(T), c)) {\n"
+                      "  BIND(const STORED(T), a); BIND(const STORED(T), b); BIND(STORED(T), c);\n"
+                      "  for (int at = 0; at < 64 * 96; ++at) {\n"
+                      "    f32 sum = 0;\n"
+                      "    for (int k = 0; k < 128; ++k)\n"
+                      "      sum += LOAD(T, a, at / 96 * 128 + k) * LOAD(T, b, k * 96 + at % 96);\n"
+                      "    STORE(T, c, at, sum);\n"
+                      "  }\n"
+                      "}\n");
       launch.groups = launch.group_size = {1, 1, 1};
       launch.arguments = {{0}, {1}, {2}};
-    });
-  };
-  EXPECT_EQ(working("").size(), 1U);
-  EXPECT_TRUE(working("#undef SHUFFLE_XOR\n#define SHUFFLE_XOR(x, mask) (x)\n").empty());
+    };
+    return gpu::units_that_work(*device_, device_->facts().traits, {&unit, 1}, change).size() == 1;
+  }
+
+ private:
+  // Makes the kernels of each test new to the cache.
+  std::string new_ = fmt::format("// {}\n", std::chrono::system_clock::now().time_since_epoch().count());
+};
+
+TEST_F(ExchangingUnits, LanesThatExchangeOtherNumbersAreFoundOut) {
+  EXPECT_TRUE(works(DType::f16));
+  EXPECT_FALSE(works(DType::f16, "#undef SHUFFLE_XOR\n#define SHUFFLE_XOR(x, mask) (x)\n"));
   const std::string beyond = "((mask) == 16 ? (x) : shuffle_by_memory(shuffle_memory, (x), (mask)))";
-  EXPECT_TRUE(working("#undef SHUFFLE_XOR\n#define SHUFFLE_XOR(x, mask) " + beyond + "\n").empty());
+  EXPECT_FALSE(works(DType::f16, "#undef SHUFFLE_XOR\n#define SHUFFLE_XOR(x, mask) " + beyond + "\n"));
+}
+
+TEST_F(ExchangingUnits, ExchangesAreTriedOnceForAllTypes) {
+  const auto compiled = [&](DType input, const std::string& before, bool right) {
+    const int64_t so_far = compilations();
+    EXPECT_EQ(works(input, before), right);
+    return compilations() - so_far;
+  };
+  const std::string wrong = "#undef SHUFFLE_XOR\n#define SHUFFLE_XOR(x, mask) ((x) + 1)\n";
+  EXPECT_EQ(compiled(DType::f16, wrong, false), 2);
+  EXPECT_EQ(compiled(DType::bf16, wrong, false), 1) << "its own product";
+  EXPECT_EQ(compiled(DType::f16, "", true), 1) << "the exchange, which now is another kernel";
+  EXPECT_EQ(compiled(DType::bf16, "", true), 0);
 }
 
 TEST_F(UnitTrials, ACompilerThatRefusesIsNoError) { EXPECT_TRUE(working("#error of a driver\n").empty()); }

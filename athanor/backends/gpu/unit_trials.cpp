@@ -105,53 +105,25 @@ std::string fault_of_product(GpuDevice& device, const KernelRequest& request, Gp
                      *wrong.in2);
 }
 
-std::string fault_of_exchange(GpuDevice& device, ExchangeTrial trial) {
-  const size_t bytes = trial.want.size() * sizeof(uint32_t);
-  const auto output =
-      output_of(device, {.name = trial.launch.name, .launches = {std::move(trial.launch)}}, {}, bytes);
-  return std::memcmp(output.data(), trial.want.data(), bytes) == 0 ? "" : "its lanes exchange other numbers";
+std::string fault_of_exchange(GpuDevice& device, GpuCandidate candidate, const std::vector<uint32_t>& want) {
+  const size_t bytes = want.size() * sizeof(uint32_t);
+  const auto output = output_of(device, std::move(candidate), {}, bytes);
+  return std::memcmp(output.data(), want.data(), bytes) == 0 ? "" : "its lanes exchange other numbers";
 }
 
-/// The kernels by which a unit is tried. Exchanges: if its kernels have words for them.
-struct Trials {
-  KernelRequest request;
-  GpuCandidate product;
-  std::optional<ExchangeTrial> exchange;
-};
-
-/// What is wrong with the unit's kernels; "" if nothing is. Throws Error(out_of_memory), which says nothing
-/// about the unit.
-std::string fault_of(GpuDevice& device, Trials trials) {
-  try {
-    std::string fault = fault_of_product(device, trials.request, std::move(trials.product));
-    if (fault.empty() && trials.exchange) fault = fault_of_exchange(device, std::move(*trials.exchange));
-    return fault;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::out_of_memory) throw;
-    const std::string& text = error.problem();
-    return text.substr(0, text.find('\n'));
-  }
-}
-
-bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
-           const std::function<void(GpuLaunch&)>& change) {
-  const KernelRequest request = product_by(unit);
-  auto candidate = kernel_for(unit, request, traits);
-  if (!candidate) return false;
-  Trials trials{request, std::move(*candidate), {}};
-  if (unit.exchanges_lanes() && !unit.of_lanes()) trials.exchange = exchange_trial(unit);
+/// Whether `fault` finds nothing wrong with a kernel. Kernels of equal names and texts are tried once.
+/// Throws Error(out_of_memory), which says nothing about the kernel.
+bool passes(GpuDevice& device, const std::string& name, GpuCandidate candidate,
+            const std::function<void(GpuLaunch&)>& change,
+            const std::function<std::string(GpuCandidate)>& fault) {
   std::string sources;
-  const auto add = [&](GpuLaunch& launch) {
+  for (GpuLaunch& launch : candidate.launches) {
     if (change) change(launch);
     sources += launch.compile_options + "\n" + render(launch, device.facts().target);
-  };
-  for (GpuLaunch& launch : trials.product.launches) add(launch);
-  if (trials.exchange) add(trials.exchange->launch);
+  }
   KernelCache& cache = KernelCache::instance();
-  const std::string key =
-      fmt::format("{}|{} {}|{}", device.facts().info.name, to_string(unit.input), unit.name,
-                  KernelCache::binary_key(device.facts().fingerprint, sources));
-  const std::string name(unit.name);
+  const std::string key = fmt::format("{}|{}|{}", device.facts().info.name, name,
+                                      KernelCache::binary_key(device.facts().fingerprint, sources));
   const auto known = [&]() -> std::optional<bool> {
     if (cache.is_marked(key, name)) return false;
     if (const auto verdict = cache.find_verdict(key)) return verdict->wrong.empty();
@@ -161,19 +133,39 @@ bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
   const auto turn = cache.turn_to_try(key);
   if (const auto answer = known()) return *answer;  // another process may have tried it meanwhile
   const auto start = Clock::now();
-  std::string fault;
+  std::vector<std::string> wrong;
   cache.mark(key, name);
   try {
-    fault = fault_of(device, std::move(trials));
-  } catch (const Error&) {
-    cache.unmark(key, name);
-    throw;
+    if (std::string found = fault(std::move(candidate)); !found.empty()) wrong.push_back(std::move(found));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::out_of_memory) {
+      cache.unmark(key, name);
+      throw;
+    }
+    const std::string& text = error.problem();
+    wrong.push_back(text.substr(0, text.find('\n')));
   }
   cache.unmark(key, name);
-  std::vector<std::string> wrong;
-  if (!fault.empty()) wrong.push_back(fault);
   cache.store_verdict(key, {wrong, 1, seconds_since(start)});
-  return fault.empty();
+  return wrong.empty();
+}
+
+bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
+           const std::function<void(GpuLaunch&)>& change) {
+  const KernelRequest request = product_by(unit);
+  auto product = kernel_for(unit, request, traits);
+  if (!product) return false;
+  const auto fault = [&](GpuCandidate kernel) {
+    return fault_of_product(device, request, std::move(kernel));
+  };
+  if (!passes(device, fmt::format("{} {}", to_string(unit.input), unit.name), std::move(*product), change,
+              fault))
+    return false;
+  if (!unit.exchanges_lanes() || unit.of_lanes()) return true;
+  const ExchangeTrial trial = exchange_trial(unit);  // the same for units of all types
+  return passes(
+      device, trial.launch.name, {.name = trial.launch.name, .launches = {trial.launch}}, change,
+      [&](GpuCandidate kernel) { return fault_of_exchange(device, std::move(kernel), trial.want); });
 }
 
 }  // namespace
