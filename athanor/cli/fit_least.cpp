@@ -26,7 +26,7 @@ FitCase smallest(const TrainConfig& config, int64_t least_batch) {
 std::optional<int64_t> least_with(const TrainConfig& config, int64_t least_batch, const ExampleSpec& spec,
                                   Device device) {
   try {
-    require_precision(device, parse_precision(config.precision));
+    static_cast<void>(require_precision(device, parse_precision(config.precision)));
     StepPlanner planner(task_without_data(config, spec), config, device);
     return planner.least_bytes(smallest(config, least_batch));
   } catch (const Error&) {

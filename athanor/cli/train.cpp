@@ -13,6 +13,7 @@
 #include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
 #include "athanor/base/writable.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
@@ -204,11 +205,16 @@ int find_lr(const TrainOptions& options) {
     if (sweep.grows) result["grows"] = *sweep.grows;
     for (const LrPoint& point : sweep.points)
       result["points"].push_back({point.lr, point.loss, point.smooth});
+    if (!sweep.precision_note.empty()) result["precision_note"] = sweep.precision_note;
     add_trust_note(result, sweep.device);
     std::cout << result.dump() << '\n';
     return 0;
   }
   if (options.quiet) return 0;
+  if (!sweep.precision_note.empty())
+    std::cout << wrapped(fmt::format("--precision {}: {}.", config.precision, sweep.precision_note),
+                         report_columns(), 0)
+              << '\n';
   if (sweep.suggested)
     std::cout << fmt::format(
         "The loss falls fastest at a learning rate of {:.2g}{}. Try --lr {:.2g}\n", *sweep.steepest,

@@ -72,7 +72,6 @@ std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device
   if (!options.gemm.empty() || !options.conv.empty()) {
     options.step.config.validate();
     precision = parse_precision(options.step.config.precision);
-    require_precision(device, precision);
   }
   if (!options.gemm.empty()) {
     const auto n = numbers_in(options.gemm, "--gemm", 3, 4, "MxNxK, or BxMxNxK for several: 512x512x512");
@@ -116,8 +115,8 @@ int tune(const TuneOptions& options) {
   const auto start = Clock::now();
   const auto spent = [&] { return seconds_since(start); };
   const auto requests = requests_of(options, device);
-  std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name);
   const std::string cost = require_precision(device, parse_precision(options.step.config.precision));
+  std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name);
   if (!cost.empty()) std::cout << wrapped(cost, report_columns(), 0) << '\n';
   std::cout << std::flush;
   size_t done = 0;

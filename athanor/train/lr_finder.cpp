@@ -77,7 +77,7 @@ void judge(LrSweep& sweep) {
 LrSweep sweep_learning_rates(TrainConfig config, const std::function<void(int64_t, int64_t)>& on_step) {
   set_cpu_threads(0);
   const RunDevice chosen = choose_run_device(config.device, "");
-  require_precision(chosen.device, parse_precision(config.precision));
+  std::string precision_note = require_precision(chosen.device, parse_precision(config.precision));
   set_cpu_threads(static_cast<int>(config.threads));
   const UntimedScope options(config);
   const std::unique_ptr<const Task> task = open_task(config);
@@ -87,7 +87,8 @@ LrSweep sweep_learning_rates(TrainConfig config, const std::function<void(int64_
   const MemoryScope memory(config, *task, chosen.device);
   const double low = config.optimizer == "sgd" ? 1e-6 : 1e-7;
   const int64_t steps = 7 * steps_to_decade + 1;
-  LrSweep sweep{.device = chosen.device, .batch_size = config.batch_size};
+  LrSweep sweep{
+      .device = chosen.device, .batch_size = config.batch_size, .precision_note = std::move(precision_note)};
   double recent = 0, least = 0;
   for (int64_t i = 0; i < steps; ++i) {
     throw_if_interrupted();

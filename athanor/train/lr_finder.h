@@ -19,6 +19,7 @@ struct LrPoint {
 struct LrSweep {
   Device device;
   int64_t batch_size = 0;
+  std::string precision_note;  // see RunFacts
   std::vector<LrPoint> points;
   std::optional<double> steepest;   // where the loss falls fastest; none if it does not fall
   std::optional<double> grows;      // where the loss has grown again; none if the range ends before

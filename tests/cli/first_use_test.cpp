@@ -115,6 +115,14 @@ TEST_F(FirstUse, CommandsSayWhatAPrecisionCosts) {
     std::ranges::replace(train, "run", name);
     const Outcome trained = run(train);
     EXPECT_THAT(trained.out, HasSubstr("loss in f32" + (cost.empty() ? "\n" : "; " + cost))) << trained.err;
+    Words sweep = training({"--find-lr", "lr.svg", "--precision", name});
+    sweep.erase(std::ranges::find(sweep, "--out"), std::ranges::find(sweep, "run") + 1);
+    std::erase(sweep, "--quiet");
+    const Outcome swept = run(sweep);
+    const std::string said = "--precision " + name + ": " + cost + ".\n";
+    EXPECT_EQ(swept.out.starts_with(said), !cost.empty()) << swept.out << swept.err;
+    sweep.emplace_back("--json");
+    EXPECT_EQ(json::parse(run(sweep).out).value("precision_note", ""), cost);
   }
 }
 
