@@ -19,6 +19,7 @@ class InputKernel {
         lanes_(lanes),
         chunks_(chunks),
         runs_(tiles, lanes),
+        each_(each_number(lanes, tiles.outputs)),
         type_(lanes_type(lanes)) {
     int64_t reach = 0;
     for (int axis = 0; axis < input.images.shape.rank(); ++axis)
@@ -42,7 +43,7 @@ class InputKernel {
       load_tiles();
     const auto& transforms = winograd_transforms(t_.outputs);
     write_patch_transforms(code_, input_.gradient ? transforms.gradients : transforms.images, extent(),
-                           t_.patch, t_.patch, lanes_);
+                           t_.patch, t_.patch, lanes_, each_);
     store();
     code_.close();
     code_.close();
@@ -141,7 +142,7 @@ class InputKernel {
     code_.close();
     code_.close();
     code_.close();
-    code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", extent()));
+    code_.open(fmt::format("{} (int i = 0; i < {}; ++i)", each_, extent()));
     for (int64_t column = 0; column < extent(); column += t_.outputs) take_columns(column);
     code_.close();
   }
@@ -184,7 +185,7 @@ class InputKernel {
         fmt::format("GLOBAL f32 *const to = transformed + (channel * ({}){} + first);", index_, t_.count));
     const bool past = t_.count % lanes_ != 0;
     if (past) code_.open(fmt::format("if (first + {} <= {})", lanes_, t_.count));
-    code_.line(fmt::format("UNROLL for (int p = 0; p < {}; ++p) {}", t_.points,
+    code_.line(fmt::format("{} (int p = 0; p < {}; ++p) {}", each_, t_.points,
                            store_lanes(lanes_, "to", apart, "points[p]")));
     if (!past) return;
     code_.close();
@@ -202,6 +203,7 @@ class InputKernel {
   const WinogradInput& input_;
   int64_t lanes_, chunks_;
   WinogradRuns runs_;
+  const char* each_;
   std::string type_, index_;
 };
 

@@ -26,7 +26,7 @@ class OutputKernel {
     open_chunks(code_, t_, p_.m, lanes_, chunks_);
     load();
     write_patch_transforms(code_, winograd_transforms(t_.outputs).results, t_.patch, t_.outputs, t_.patch,
-                           lanes_);
+                           lanes_, "UNROLL for");
     if (lanes_ == 1)
       store_tile();
     else

@@ -60,8 +60,8 @@ const WinogradTransforms& winograd_transforms(int64_t outputs) {
 }
 
 void write_transforms(Code& code, const WinogradTransform& transform, int64_t count, WinogradLines from,
-                      WinogradLines to, int64_t lanes) {
-  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", count));
+                      WinogradLines to, int64_t lanes, const char* each) {
+  code.open(fmt::format("{} (int i = 0; i < {}; ++i)", each, count));
   std::string taken;
   for (int64_t n = 0; n < transform.taken; ++n)
     taken += fmt::format("{}d{} = {}", n == 0 ? "" : ", ", n, number_in(from, n));
@@ -76,13 +76,17 @@ void write_transforms(Code& code, const WinogradTransform& transform, int64_t co
 }
 
 void write_patch_transforms(Code& code, const WinogradTransform& transform, int64_t columns, int64_t rows,
-                            int64_t patch, int64_t lanes) {
+                            int64_t patch, int64_t lanes, const char* each) {
   const WinogradLines along_columns{"points", 1, patch}, along_rows{"points", patch, 1};
-  write_transforms(code, transform, columns, along_columns, along_columns, lanes);
-  write_transforms(code, transform, rows, along_rows, along_rows, lanes);
+  write_transforms(code, transform, columns, along_columns, along_columns, lanes, each);
+  write_transforms(code, transform, rows, along_rows, along_rows, lanes, each);
 }
 
 std::string lanes_type(int64_t lanes) { return lanes == 1 ? "f32" : fmt::format("f32x{}", lanes); }
+
+const char* each_number(int64_t lanes, int64_t outputs) {
+  return lanes == 1 || outputs == 2 ? "UNROLL for" : "_Pragma(\"unroll 1\") for";
+}
 
 std::string load_lanes(int64_t lanes, const std::string& from, const std::string& at) {
   return lanes == 1 ? fmt::format("{}[{}]", from, at) : fmt::format("VLOAD({}, {}, {})", lanes, from, at);

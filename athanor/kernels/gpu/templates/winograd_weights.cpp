@@ -18,7 +18,7 @@ std::string winograd_weights(int64_t outputs, const ConvData& data, DType dtype,
   const std::string load = fmt::format("LOAD({}, w, at + tap / 3 * (i64){} + tap % 3 * (i64){})",
                                        language_name(dtype), data.weight.strides[2], data.weight.strides[3]);
   // The gradient of the images uses weights turned by 180 degrees.
-  const char* const tap = data.gradient ? "8 - tap" : "tap";
+  const char *const tap = data.gradient ? "8 - tap" : "tap", *const each = each_number(lanes, outputs);
   Code code;
   open_kernel(code, "winograd_weights", {{"w", "const " + stored(dtype)}, {"transformed", "f32"}}, false);
   code.line(fmt::format("const i64 begin = {}, end = MIN(begin + {}, {});", times("GLOBAL_ID(0)", span), span,
@@ -34,14 +34,14 @@ std::string winograd_weights(int64_t outputs, const ConvData& data, DType dtype,
     code.line(fmt::format("const i64 at = {};", at("first + lane")));
     code.line(fmt::format("for (int tap = 0; tap < 9; ++tap) lanes[tap][lane] = {};", load));
     code.close();
-    code.line(fmt::format("UNROLL for (int tap = 0; tap < 9; ++tap) taps[{}] = VLOAD({}, lanes[tap], 0);",
-                          tap, lanes));
+    code.line(fmt::format("{} (int tap = 0; tap < 9; ++tap) taps[{}] = VLOAD({}, lanes[tap], 0);", each, tap,
+                          lanes));
   }
   const WinogradTransform& transform = winograd_transforms(outputs).weights;
-  write_transforms(code, transform, 3, {"taps", 1, 3}, {"rows", 1, 3}, lanes);
-  write_transforms(code, transform, patch, {"rows", 3, 1}, {"points", patch, 1}, lanes);
+  write_transforms(code, transform, 3, {"taps", 1, 3}, {"rows", 1, 3}, lanes, each);
+  write_transforms(code, transform, patch, {"rows", 3, 1}, {"points", patch, 1}, lanes, each);
   code.line(
-      fmt::format("UNROLL for (int p = 0; p < {}; ++p) {}", points,
+      fmt::format("{} (int p = 0; p < {}; ++p) {}", each, points,
                   store_lanes(lanes, "transformed", fmt::format("p * (i64){} + first", all), "points[p]")));
   code.close();
   code.close();
@@ -54,7 +54,7 @@ std::string winograd_taps(int64_t outputs, DType dtype, int64_t m, int64_t c, in
   const std::string type = lanes_type(lanes);
   // Numbers of one tile stay in registers, which a loop can only use unrolled. Others compile faster as they
   // are.
-  const char* const unroll = lanes == 1 ? "UNROLL " : "";
+  const char *const unroll = lanes == 1 ? "UNROLL " : "", *const each = each_number(lanes, outputs);
   Code code;
   open_kernel(code, "winograd_taps", {{"parts", "const f32"}, {"w", stored(dtype)}}, false);
   code.line(fmt::format("const i64 begin = {};", times("GLOBAL_ID(0)", span)));
@@ -88,10 +88,10 @@ std::string winograd_taps(int64_t outputs, DType dtype, int64_t m, int64_t c, in
     code.close();
     code.open(fmt::format("for (int first = 0; first < count; first += {})", lanes));
     code.line(fmt::format("{} points[{}];", type, points));
-    code.line(fmt::format("UNROLL for (int p = 0; p < {}; ++p) points[p] = {};", points,
+    code.line(fmt::format("{} (int p = 0; p < {}; ++p) points[p] = {};", each, points,
                           load_lanes(lanes, "sums[p]", "first")));
   }
-  write_patch_transforms(code, winograd_transforms(outputs).taps, patch, 3, patch, lanes);
+  write_patch_transforms(code, winograd_transforms(outputs).taps, patch, 3, patch, lanes, each);
   const std::string of_tap = fmt::format("points[tap / 3 * {} + tap % 3]", patch);
   const auto store = [&](const std::string& weight, const std::string& x) {
     code.line(fmt::format("{}for (int tap = 0; tap < 9; ++tap) STORE({}, w, ({}) * 9 + tap, {});", unroll,
@@ -101,8 +101,8 @@ std::string winograd_taps(int64_t outputs, DType dtype, int64_t m, int64_t c, in
     store(span == 1 ? "begin" : "begin + first", of_tap);
   } else {
     code.line(fmt::format("f32 lanes[9][{}];", lanes));
-    code.line(fmt::format("UNROLL for (int tap = 0; tap < 9; ++tap) VSTORE({}, lanes[tap], 0, {});", lanes,
-                          of_tap));
+    code.line(
+        fmt::format("{} (int tap = 0; tap < 9; ++tap) VSTORE({}, lanes[tap], 0, {});", each, lanes, of_tap));
     code.open(fmt::format("for (int lane = 0; lane < {}; ++lane)", lanes));
     store("begin + first + lane", "lanes[tap][lane]");
     code.close();
