@@ -1,5 +1,8 @@
 // Generated loops on GPU devices against a plain interpreter, in shapes for a CPU and in shapes for
 // GPUs.
+#include <algorithm>
+#include <limits>
+
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/kernel.h"
 #include "tests/backends/loop_programs.h"
@@ -384,6 +387,29 @@ TEST(GpuLoops, ArgmaxTakesTheFirstOfEqualsAndNan) {
       if (HasFatalFailure()) return;
     }
   }
+}
+
+// What an accumulator begins with is no element, though it has the same value.
+template <class T>
+void check_argmax_of_lowest(T lowest, const std::vector<Ints>& spaces) {
+  for (const Ints& space : spaces) {
+    const bool rows = space[1] > space[0];
+    Builder b(space, {!rows, rows});
+    const int x = b.load(0, dtype_of<T>, dense(space));
+    b.store(b.reduce(Prim::argmax, x, DType::i64), 1, DType::i64, dense_kept(b.p));
+    std::mt19937 rng(3);
+    Memory start = memory_for(b.p, rng);
+    std::fill_n(reinterpret_cast<T*>(start.data[0].data()), space[0] * space[1], lowest);
+    for (const DeviceInfo& info : gpu_devices()) check_on(gpu::gpu_device(info.device), b.p, start, 0);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(GpuLoops, ArgmaxOfLowestValuesIsTheFirst) {
+  ATHANOR_NEEDS_GPU();
+  check_argmax_of_lowest(-std::numeric_limits<float>::infinity(), {{5, 300}, {300, 5}, {1, 50000}});
+  check_argmax_of_lowest(std::numeric_limits<int64_t>::min(), {{3, 17}});
+  check_argmax_of_lowest(uint8_t{0}, {{3, 17}});
 }
 
 TEST(GpuLoops, RandomNumbersAreTheHosts) {

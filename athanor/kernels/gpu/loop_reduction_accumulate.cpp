@@ -17,9 +17,9 @@ void ReductionKernels::declare_accumulators(Code& code) const {
   unrolled(code, "v", lanes_, [&](const std::string& v) {
     for (size_t i = 0; i < reductions(); ++i) {
       const LoopReduction& r = reduction(i);
-      // An index of -1 means that no element has been seen yet: every element is larger.
-      code.line(fmt::format("acc{}{} = {};", i, of_lane(v), is_argmax(r) ? "0" : reduction_identity(r)));
-      if (is_argmax(r)) code.line(fmt::format("at{}{} = -1;", i, of_lane(v)));
+      code.line(fmt::format("acc{}{} = {};", i, of_lane(v), neutral(r)));
+      // Behind all elements, so that the lowest value is taken from here, too.
+      if (is_argmax(r)) code.line(fmt::format("at{}{} = {};", i, of_lane(v), literal(INT64_MAX, DType::i64)));
     }
   });
 }
@@ -55,16 +55,16 @@ void ReductionKernels::accumulate(Code& code, const Names& index,
 void ReductionKernels::take_larger(Code& code, const LoopReduction& r, const std::string& acc,
                                    const std::string& at, const std::string& value,
                                    const std::string& value_at) const {
-  const std::string larger = is_float(value_type(r))
-                                 ? fmt::format("({0} > {1} || ({0} != {0} && {1} == {1}))", value, acc)
-                                 : fmt::format("({} > {})", value, acc);
-  const std::string same = is_float(value_type(r))
-                               ? fmt::format("({0} == {1} || ({0} != {0} && {1} != {1}))", value, acc)
-                               : fmt::format("({} == {})", value, acc);
-  code.open(
-      fmt::format("if ({1} >= 0 && ({0} < 0 || {2} || ({3} && {1} < {0})))", at, value_at, larger, same));
-  code.line(fmt::format("{} = {};", acc, value));
-  code.line(fmt::format("{} = {};", at, value_at));
+  const bool nans = is_float(value_type(r));
+  const std::string larger = nans ? fmt::format("({0} > {1}) | (({0} != {0}) & ({1} == {1}))", value, acc)
+                                  : fmt::format("({} > {})", value, acc);
+  const std::string same = nans ? fmt::format("(({0} == {1}) | (({0} != {0}) & ({1} != {1})))", value, acc)
+                                : fmt::format("({} == {})", value, acc);
+  // Selected, not branched to: lanes are unrolled, and a branch in each takes LLVM twice as long.
+  code.open("");
+  code.line(fmt::format("const bool taken = {} | ({} & ({} < {}));", larger, same, value_at, at));
+  code.line(fmt::format("{0} = taken ? {1} : {0};", acc, value));
+  code.line(fmt::format("{0} = taken ? {1} : {0};", at, value_at));
   code.close();
 }
 
