@@ -94,7 +94,7 @@ std::vector<ExaminationPart> examination_parts(bool all) {
                        check(device, asked, verdict);
                      },
                      part.work});
-  parts.push_back({"a training step", examine_training_step, 4, "convolutions and pooling"});
+  parts.push_back({"a training step", examine_training_step, 1.2, "convolutions and pooling"});
   return parts;
 }
 
