@@ -86,10 +86,13 @@ GpuCandidate one_wave(const MatrixUnit& unit) {
   return candidate;
 }
 
-TestOperand integers(DType dtype, const Shape& shape, unsigned seed) {
+/// `scale`: what the elements are multiplied by in memory. There is no -0.
+TestOperand integers(DType dtype, const Shape& shape, unsigned seed, double scale = 1) {
   std::vector<double> values = random_values(shape.size(), seed, -8, 8);
-  for (double& value : values) value = std::round(value);
-  return make_value(dtype, shape, values);
+  for (double& value : values) value = scale * std::round(value) + 0.0;
+  TestOperand operand = make_value(dtype, shape, values);
+  for (double& value : operand.values) value /= scale;
+  return operand;
 }
 
 TEST(MatrixUnit, MultipliesAsItsLanesAreLaidOut) {
@@ -102,8 +105,10 @@ TEST(MatrixUnit, MultipliesAsItsLanesAreLaidOut) {
       if (unit.reads_local()) continue;  // tested by GpuTiles.MatricesInLocalMemory
       if (virtual_gpu_lacks(unit)) continue;
       const int64_t m = unit.m, n = unit.n, k = unit.k;
-      const std::vector<TestOperand> inputs = {
-          integers(unit.input, {m, k}, 1), integers(unit.input, {k, n}, 2), integers(unit.output, {m, n}, 3)};
+      const double scale = unit.fnuz ? 2 : 1;
+      const std::vector<TestOperand> inputs = {integers(unit.input, {m, k}, 1, scale),
+                                               integers(unit.input, {k, n}, 2, scale),
+                                               integers(unit.output, {m, n}, 3)};
       std::vector<double> want = inputs[2].values;
       for (int64_t row = 0; row < m; ++row)
         for (int64_t column = 0; column < n; ++column)

@@ -21,9 +21,10 @@ inline const GpuTraits& traits_of(gpu::GpuDevice& device) {
 }
 inline const GpuTraits& traits_of(Device device) { return traits_of(gpu::gpu_device(device)); }
 
-/// Whether a virtual AMD GPU lacks the unit's instruction: WMMA of floats of 8 bits.
+/// Whether a virtual AMD GPU lacks the unit's instruction: WMMA and MFMA of floats of 8 bits.
 inline bool virtual_gpu_lacks(const MatrixUnit& unit) {
-  return std::getenv("VGPU") != nullptr && unit.form == MatrixUnit::Form::wmma && size_of(unit.input) == 1;
+  const bool of_amd = unit.form == MatrixUnit::Form::wmma || unit.form == MatrixUnit::Form::mfma;
+  return std::getenv("VGPU") != nullptr && of_amd && size_of(unit.input) == 1 && is_float(unit.input);
 }
 
 }  // namespace athanor::testing

@@ -169,6 +169,15 @@ constexpr std::array cdna3_tf32 = {
     tf32(cdna("tf32 mfma 32x32x4", "__builtin_amdgcn_mfma_f32_32x32x4_xf32", 32, 4, f32, f32, "float", 1024)),
     tf32(
         cdna("tf32 mfma 16x16x8", "__builtin_amdgcn_mfma_f32_16x16x8_xf32", 16, 8, f32, f32, "float", 1024))};
+/// The units for e5m2 are left out: that type has no infinities in fnuz.
+constexpr MatrixUnit fnuz(MatrixUnit unit) {
+  unit.fnuz = true;
+  return unit;
+}
+constexpr std::array cdna3_f8 = {fnuz(cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8", 32,
+                                           16, f8e4m3, f32, "long", 4096)),
+                                 fnuz(cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8", 16,
+                                           32, f8e4m3, f32, "long", 4096))};
 /// CDNA3 multiplies f16 and bf16 twice as fast as CDNA2.
 template <size_t Count>
 constexpr std::array<MatrixUnit, Count> of_cdna3(std::array<MatrixUnit, Count> units) {
@@ -177,7 +186,7 @@ constexpr std::array<MatrixUnit, Count> of_cdna3(std::array<MatrixUnit, Count> u
 }
 constexpr auto gfx908 = joined(cdna_floats, cdna1_bf16, cdna1_bytes);
 constexpr auto gfx90a = joined(cdna_floats, cdna2_bf16, cdna1_bytes);
-constexpr auto gfx942 = joined(of_cdna3(joined(cdna_floats, cdna2_bf16)), cdna3_bytes, cdna3_tf32);
+constexpr auto gfx942 = joined(of_cdna3(joined(cdna_floats, cdna2_bf16)), cdna3_bytes, cdna3_tf32, cdna3_f8);
 
 /// Later chips have this instruction, too, but compute it slowly.
 constexpr MatrixUnit sm_70[] = {{"mma 16x16x4", "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32",

@@ -50,6 +50,9 @@ struct MatrixUnit {
   bool tf32 = false;    // factors of f32 are rounded to 10 bits of mantissa
   bool as_f16 = false;  // the compiler widens factors of 8 bits first, which takes registers
   bool opencl = false;  // written in OpenCL C (opencl_units.h)
+  /// Its floats of 8 bits are AMD's first ones (fnuz): the same bits mean half the value, and 0x80, which is
+  /// -0 elsewhere, is the only NaN.
+  bool fnuz = false;
   /// If its sums have fewer bits than f32: after so many steps along k, lanes add them to their own, and the
   /// unit begins anew (MULTIPLY in the kernel language); else 0.
   int promotes_after = 0;

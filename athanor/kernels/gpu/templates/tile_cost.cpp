@@ -21,8 +21,13 @@ double share_of_peak(const TilePoint& point, int64_t groups, const GpuTraits& tr
       traits.most_local_bytes() / (point.stages * tile_bytes), 1, std::max<int64_t>(groups, 1)));
   const double multiplying =
       static_cast<double>(2 * point.m * point.n * point.k) / static_cast<double>(point.unit->flops_cycle);
+  // Six instructions for each register of a lane, of four cycles each, if the unit takes no element as it is.
+  const double converting =
+      point.unit->fnuz ? 6.0 * 4 * static_cast<double>(tile_bytes) / static_cast<double>(4 * point.items())
+                       : 0;
   const double moving = static_cast<double>(tile_bytes + point.waves_m * point.waves_n * wave_bytes) / 128;
-  return std::min({held == 2 ? 0.88 : 1, held * multiplying / (multiplying + 450), multiplying / moving});
+  return std::min({held == 2 ? 0.88 : 1, held * multiplying / (multiplying + 450 + converting),
+                   multiplying / std::max(moving, converting)});
 }
 
 // What the lanes of a compute unit multiply in the 2 microseconds or so that a second launch takes to begin.

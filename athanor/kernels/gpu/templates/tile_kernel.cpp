@@ -163,7 +163,8 @@ void TileKernel::begin(bool local_at_launch) {
     parameters += is_tensor(i) ? fmt::format("TENSOR({})", name) : fmt::format("BUFFER({}, {})", type, name);
   }
   if (p_.groups) parameters += ", i32 fault_code";
-  code_.open(fmt::format("KERNEL void gemm_tiles({})", parameters));
+  // Otherwise registers of both kinds, for sums and for others, leave no room for a second wave.
+  code_.open(fmt::format("KERNEL {}void gemm_tiles({})", unit_.fnuz ? "ROOM_FOR_WAVES(2) " : "", parameters));
   for (size_t i = 0; i < buffers.size(); ++i)
     if (!is_tensor(i)) code_.line(fmt::format("BIND({}, {});", buffers[i].first, buffers[i].second));
 
@@ -250,6 +251,7 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   else
     loop_of_registers();
   if (has_tiles_of_groups()) code_.close();
+  if (unit_.fnuz) each_unit([&](const std::string& sums) { code_.line(sums + " *= 4.0f;"); });
   if (point_.streams > 0)
     store_stream();
   else

@@ -83,6 +83,8 @@ class TileKernel {
   int64_t fragment_registers() const;  // of a set of them
   int64_t held_sums() const;           // and reduced values
   bool fences_epilogue(int64_t run) const;
+  bool reads_ahead() const;
+  void convert(bool while_multiplying);
   void read_and_multiply(const std::string& at, bool is_last);
   void read_and_multiply_by_columns(const std::string& at);
   void loop_of_copies();

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/tile_kernel.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
@@ -103,13 +104,34 @@ int64_t TileKernel::fragment_registers() const {
   return a_.part_registers(wave_m() / fragment_m()) + b_.part_registers(wave_n() / fragment_n());
 }
 
+/// Whether registers are left for a second set of fragments.
+bool TileKernel::reads_ahead() const {
+  const int64_t sums = wave_m() * wave_n() / unit_.wave;
+  return point_.k / a_.fragment_k() % 2 == 0 && sums + 2 * fragment_registers() <= 160;
+}
+
+/// Turns the fetched tile into what the unit takes. In the loop that is done between the multiplications
+/// behind the last fence, which are those of two steps or of all: waves that take turns to multiply and to
+/// convert come to do both at the same times. Predicted for gfx942 is 99 % of the peak, instead of 73.
+void TileKernel::convert(bool while_multiplying) {
+  if (!unit_.fnuz) return;
+  int64_t registers = a_.make_fnuz(code_);
+  registers += b_.make_fnuz(code_);
+  if (!while_multiplying) return;
+  constexpr int64_t of_register = 6;  // instructions
+  const int64_t steps = reads_ahead() ? 2 : point_.k / a_.fragment_k(),
+                units = wave_m() / unit_.m * (wave_n() / unit_.n) * a_.units() * steps;
+  code_.line(fmt::format("UNROLL for (int u = 0; u < {}; ++u) SCHEDULE_TURN({});", units,
+                         ceil_div(of_register * registers, units)));
+}
+
 /// Reads and multiplies a whole tile. If enough registers are left, a step is read while the one before is
 /// multiplied.
 void TileKernel::read_and_multiply(const std::string& at, bool is_last) {
   const int64_t steps = point_.k / a_.fragment_k();
   const int64_t sums = wave_m() * wave_n() / unit_.wave;
   const int64_t of_a = a_.part_registers(wave_m() / fragment_m());
-  const bool two_sets = steps % 2 == 0 && sums + 2 * fragment_registers() <= 160;
+  const bool two_sets = reads_ahead();
   if (!two_sets && unit_.form == MatrixUnit::Form::dot && wave_n() > unit_.n &&
       sums + of_a + fragment_registers() <= 160)
     return read_and_multiply_by_columns(at);
@@ -212,6 +234,7 @@ void TileKernel::loop_of_registers() {
   };
   code_.line(one_step() ? "const int k_next = k_begin;" : "int k_next = k_begin, read_at = 0;");
   fetch("");
+  convert(false);
   store("0");
   code_.line("LOCAL_BARRIER();");
   if (one_step()) return read_and_multiply("0", true);
@@ -222,6 +245,7 @@ void TileKernel::loop_of_registers() {
   fetch("");
   code_.line("SCHEDULE_FENCE();");
   read_and_multiply("read_at", false);
+  convert(true);
   code_.line("SCHEDULE_FENCE();");
   if (point_.stages == 1) code_.line("LOCAL_BARRIER();");
   const std::string other = point_.stages == 1 ? "0" : fmt::format("({} - read_at)", stage);

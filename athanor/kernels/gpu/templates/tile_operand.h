@@ -42,7 +42,7 @@ class TileOperand {
   /// Whether memory is read by at least 4 bytes at a time.
   bool reads_registers() const { return vector_ * from_size_ >= 4; }
   /// Whether ASYNC_COPY can fill it: it lies in local memory as in global memory.
-  bool copies() const { return !turned() && !widens() && !computes() && reads_registers(); }
+  bool copies() const { return !turned() && !widens() && !computes() && !unit_.fnuz && reads_registers(); }
   /// Whether elements are computed on their way.
   bool computes() const { return !source_.prologue.empty(); }
   /// Whether a tile along k lies in one run of the axis, so that only the pointer moves. Otherwise the places
@@ -65,6 +65,9 @@ class TileOperand {
   }
   /// Reads the item's chunks into its registers. `edge`: zeros from step k_left on.
   void load(Code& code, bool edge) const;
+  /// Turns what load() read into fnuz of half the value, for units that take these, and returns how many
+  /// registers that are.
+  int64_t make_fnuz(Code& code) const;
   /// Writes them to the tile at element `at` of local memory. `first` as for declare(). A prologue takes them
   /// as those of the steps from k_next on.
   void store(Code& code, const std::string& at, const std::string& first) const;

@@ -38,6 +38,15 @@ void TileOperand::declare_ready(Code& code, const std::string& first) const {
                       }});
 }
 
+int64_t TileOperand::make_fnuz(Code& code) const {
+  open_share(code);
+  for (int64_t row = 0; row < loads(); ++row)
+    for (int64_t r = 0; r < held_registers(); ++r)
+      code.line(fmt::format("F8E4M3_TO_FNUZ({}[{}]);", held(row, 0), r));
+  code.close();
+  return share() * loads() * held_registers();
+}
+
 /// Writes rows of chunks whose elements come from several registers, one of each.
 void TileOperand::store_turned(Code& code, const std::string& to) const {
   const std::string& n = source_.name;
