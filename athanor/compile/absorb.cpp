@@ -1,5 +1,5 @@
-// Loops that read the result of a contraction (a product, a convolution or its gradient) run in its kernel,
-// where the result's elements are in registers and need not be read again.
+// Loops that read the result of a contraction (a product, a convolution, attention or a gradient) run in its
+// kernel, where the result's elements are in registers and need not be read again.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -12,6 +12,7 @@
 #include "athanor/kernels/copying_loop.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/joined_walk.h"
+#include "athanor/kernels/memory_order.h"
 
 namespace athanor {
 namespace {
@@ -21,9 +22,9 @@ constexpr size_t max_outputs = 12;  // buffers that an epilogue writes
 /// A loop that only stores the contraction's result, in the order of its memory.
 LoopProgram stored_as_it_is(const KernelRequest& request) {
   const OperandDesc& result = request.output();
-  Ints space = result.shape.to_ints();
-  if (!result.dense() && result.channels_last())
-    std::rotate(space.begin() + 1, space.begin() + 2, space.end());
+  Ints space;
+  for (const int64_t axis : memory_order(result.strides))
+    space.push_back(result.shape[static_cast<int>(axis)]);
   const Ints strides = contiguous_strides(Shape(space));
   return copying_loop(result.dtype, std::move(space), strides, strides);
 }
@@ -76,8 +77,7 @@ class Absorber {
       return false;
     std::set<int, std::greater<>> contractions;
     for (const int v : step(s).reads)
-      if (const int w = writer(v);
-          w >= 0 && step(w).request && step(w).request->with.empty() && step(w).device == step(s).device)
+      if (const int w = writer(v); w >= 0 && step(w).request && step(w).device == step(s).device)
         contractions.insert(w);
     return std::ranges::any_of(contractions,
                                [&](int c) { return !is_in_segment(plan_, step(c)) && take(c, s); });
@@ -114,9 +114,18 @@ class Absorber {
     return false;
   }
 
+  /// Whether the loop reads a result of KernelRequest::with: an epilogue has the elements of the op's own.
+  static bool reads_along(const PlanStep& contraction, const PlanStep& loop) {
+    const KernelRequest& request = *contraction.request;
+    const auto first = contraction.buffers.begin() +
+                       static_cast<std::ptrdiff_t>(request.inputs.size() + request.first_with());
+    return std::any_of(first, first + std::ssize(request.with),
+                       [&](const BufferRef& ref) { return std::ranges::count(loop.reads, ref.value) > 0; });
+  }
+
   bool take(int c, int s) {
     PlanStep &contraction = step(c), &loop = step(s);
-    if (reaches(c, s)) return false;
+    if (reaches(c, s) || reads_along(contraction, loop)) return false;
     KernelRequest request = *contraction.request;
     const size_t own = request.own_inputs();
     LoopProgram first = request.has_epilogue() ? request.epilogue : stored_as_it_is(request);
@@ -199,6 +208,10 @@ class Absorber {
     absorbed_[static_cast<size_t>(s)] = true;
   }
 
+  static bool is_along(const KernelRequest& request, size_t output) {
+    return output >= request.first_with() && output < request.first_with() + request.with.size();
+  }
+
   bool is_read(int v, int c) const {
     const auto& readers = links_.readers[static_cast<size_t>(v)];
     return value(v).kind != PlanValue::Kind::temporary ||
@@ -214,7 +227,7 @@ class Absorber {
     const size_t first_output = request.inputs.size();
     for (size_t i = request.outputs.size(); i-- > 0;) {
       const int v = s.buffers[first_output + i].value;
-      if (is_read(v, c)) continue;
+      if (is_read(v, c) || is_along(request, i)) continue;
       if (i == 0 && !request.unstored) request.unstored = request.outputs[0];
       const int buffer = program.buffers - static_cast<int>(request.outputs.size() - i);
       const auto writes = [&](const LoopStore& store) {

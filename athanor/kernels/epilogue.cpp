@@ -140,6 +140,8 @@ KernelRequest without_epilogue(const KernelRequest& request) {
   KernelRequest plain = request;
   plain.inputs.resize(request.own_inputs());
   plain.outputs = {request.output()};
+  const auto with = request.outputs.begin() + static_cast<std::ptrdiff_t>(request.first_with());
+  plain.outputs.insert(plain.outputs.end(), with, with + std::ssize(request.with));
   plain.epilogue = {};
   plain.unstored = {};
   return plain;

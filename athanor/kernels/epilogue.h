@@ -32,7 +32,7 @@ std::vector<std::string> epilogue_names(const KernelRequest& request);
 /// The same for keys of problems: a text that tells epilogues apart; "" if there is none.
 std::string epilogue_key(const KernelRequest& request);
 
-/// The same problem without its epilogue, with the op's result alone.
+/// The same problem without its epilogue, with the op's result, and those of KernelRequest::with.
 KernelRequest without_epilogue(const KernelRequest& request);
 
 }  // namespace athanor

@@ -17,6 +17,8 @@ class ContractionAndLoop final : public Kernel {
         own_inputs_(request.own_inputs()),
         inputs_(request.inputs.size()),
         outputs_(request.outputs.size()),
+        first_with_(request.first_with()),
+        with_(request.with.size()),
         result_bytes_(static_cast<int64_t>(result_bytes)) {}
 
   void prepare() const override {
@@ -33,6 +35,8 @@ class ContractionAndLoop final : public Kernel {
     };
     std::vector<Binding> own(buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(own_inputs_));
     own.push_back(result);
+    const auto with = buffers.begin() + static_cast<std::ptrdiff_t>(inputs_ + first_with_);
+    own.insert(own.end(), with, with + static_cast<std::ptrdiff_t>(with_));
     run(contraction_, std::move(own));
     // The buffers in the order in which the epilogue numbers them.
     own = {result};
@@ -43,7 +47,7 @@ class ContractionAndLoop final : public Kernel {
 
  private:
   Candidate contraction_, loop_;
-  size_t own_inputs_, inputs_, outputs_;
+  size_t own_inputs_, inputs_, outputs_, first_with_, with_;
   int64_t result_bytes_;  // at the scratch memory's begin; both kernels in turn use the rest
 };
 

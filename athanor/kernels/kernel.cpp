@@ -68,7 +68,8 @@ int64_t KernelRequest::flops() const {
   int64_t all = of(op->flops, output());
   const Op* last = op;
   for (size_t i = 0; i < with.size(); last = with[i++])
-    all += of(with[i]->flops, outputs[i + 1]) - of(last->shared_flops, outputs[i]);
+    all += of(with[i]->flops, outputs[first_with() + i]) -
+           of(last->shared_flops, i == 0 ? output() : outputs[first_with() + i - 1]);
   return all;
 }
 

@@ -81,11 +81,12 @@ struct KernelRequest {
   const Op* op = nullptr;
   Attrs attrs;
   std::vector<OperandDesc> inputs;   // the op's, then those of the epilogue, then those of the prologue
-  std::vector<OperandDesc> outputs;  // the op's, then those of `with`, or further ones of the epilogue
+  std::vector<OperandDesc> outputs;  // the op's, then those of `with`, then further ones of the epilogue
   /// What is computed from each element of a contraction's result before it is stored: a loop over the
   /// result's elements in the order of its memory. Its buffer 0 is the result as it was accumulated, which is
-  /// never in memory; then come the epilogue's inputs, and last the outputs. Empty body: no epilogue. It may
-  /// store further results and reduce them: see has_further_results() in epilogue.h.
+  /// never in memory; then come the epilogue's inputs, and last all outputs. Empty body: no epilogue. It may
+  /// store further results and reduce them: see has_further_results() in epilogue.h. It leaves the outputs of
+  /// `with` alone.
   LoopProgram epilogue;
   /// What computes one of the op's inputs, see Prologue.
   std::optional<Prologue> prologue = {};
@@ -103,6 +104,8 @@ struct KernelRequest {
   bool has_epilogue() const { return !epilogue.body.empty(); }
   /// How many of `inputs` are the op's.
   size_t own_inputs() const;
+  /// The number of the first output of `with` among `outputs`.
+  size_t first_with() const { return unstored ? 0 : 1; }
   size_t prologue_inputs() const { return prologue ? prologue->inputs() : 0; }
   /// The number of the scratch buffer, which follows the inputs and outputs.
   int scratch_buffer() const { return static_cast<int>(inputs.size() + outputs.size()); }

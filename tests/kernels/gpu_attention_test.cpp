@@ -2,7 +2,9 @@
 #include <limits>
 
 #include "athanor/kernels/gpu/gpu_access.h"
-#include "gpu_kernels.h"
+#include "athanor/kernels/host_result.h"
+#include "athanor/kernels/trial.h"
+#include "flash_epilogues.h"
 #include "tests/support/attention_case.h"
 
 namespace athanor::testing {
@@ -239,6 +241,49 @@ TEST(GpuAttention, GroupsAreLargeWhereThereAreEnough) {
   };
   EXPECT_EQ(items_of_first(96), 256);
   EXPECT_EQ(items_of_first(2), 64);
+}
+
+// By items that have whole rows, by groups that share tiles, and by a loop behind the kernel.
+TEST(GpuAttention, Epilogues) {
+  ATHANOR_NEEDS_GPU();
+  FlashCase heads{{2, 3}, 17, 33, 8, 8, true}, hidden{{2}, 40, 7, 5, 4, true, true};
+  heads.with_lse = true;
+  heads.together = hidden.together = false;
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    GpuTraits other = device.facts().traits;
+    if (!is_reduced()) other.grain = other_grain(other.grain);
+    for (const GpuTraits& traits : {device.facts().traits, other}) {
+      check_chains({&device, traits}, {DType::f32}, heads, {0, 2, 1, 3}, next_of);
+      check_chains({&device, traits}, {DType::f16}, heads, {0, 2, 1, 3}, next_of);
+      check_chains({&device, traits}, {DType::f32}, hidden, {}, next_of);
+    }
+  }
+}
+
+// The host, which decides whether a device's kernel is right, has a loop behind its own.
+TEST(GpuAttention, EpiloguesAgreeWithTheHosts) {
+  ATHANOR_NEEDS_GPU();
+  const OperandDesc x{DType::f32, {2, 3, 17, 8}, {}, {17 * 24, 8, 24, 1}},
+      rows{DType::f32, {2, 3, 17}, {}, {51, 17, 1}};
+  for (const FlashChain chain : all_flash_chains) {
+    std::vector<TestOperand> inputs;
+    KernelRequest request{&find_op("scaled_dot_product_attention"),
+                          {{"causal", true}, {"scale", 0.3}},
+                          {x, x, x},
+                          {x, rows},
+                          {}};
+    request.with = {&find_op("attention_lse")};
+    add_chain(request, inputs, chain);
+    const TrialResults host = host_result(request);
+    ASSERT_EQ(host.size(), request.outputs.size());
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      const GpuCandidate first = candidates_for(request, device.facts().traits).front();
+      const TrialResults here = Trial(info.device, request).result(gpu::make_candidate(device, first, {}));
+      EXPECT_TRUE(agree(host, here, request)) << first.name << " of " << request.key();
+    }
+  }
 }
 
 // Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].

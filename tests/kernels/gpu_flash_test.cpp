@@ -1,5 +1,5 @@
 // Attention by matrix units: every such candidate of every op, for many shapes, strides and masks.
-#include "flash_checks.h"
+#include "flash_epilogues.h"
 
 namespace athanor::testing {
 namespace {
@@ -88,6 +88,21 @@ TEST_P(GpuFlash, Strides) {
   check(GetParam(), {{2, 2}, 30, 30, 32, 32}, {30 * 192, 32, 192, 1});
   check(GetParam(), {{2, 2}, 30, 30, 6, 6}, {30 * 37, 6, 37, 1});
   check(GetParam(), {{}, 30, 30, 32, 32}, {1, 30});
+}
+
+// Heads side by side, as the next product reads them; and elements of rows that no vector holds.
+TEST_P(GpuFlash, Epilogues) {
+  const auto flash = [](std::vector<GpuCandidate> all) {
+    std::erase_if(all, [](const GpuCandidate& one) { return !is_flash(one); });
+    return next_of(std::move(all));
+  };
+  FlashCase heads{{2, 3}, 40, 70, 64, 64, true}, odd{{2}, 37, 33, 20, 12};
+  heads.with_lse = true;
+  for (const FlashDevice& on : devices_for(GetParam())) {
+    check_chains(on, GetParam(), heads, {0, 2, 1, 3}, flash);
+    check_chains(on, GetParam(), odd, {}, flash);
+    check_chains(on, GetParam(), {{}, 70, 40, 33, 7, true, true}, {}, flash);
+  }
 }
 
 // Lanes that share a row exchange their elements, so that they store vectors.

@@ -1,7 +1,7 @@
 // Attention by units of four waves (wgmma): blocks of many sizes, whether or not they are offered for a
 // problem.
 #include "athanor/kernels/gpu/templates/flash_kernel.h"
-#include "flash_checks.h"
+#include "flash_epilogues.h"
 
 namespace athanor::testing {
 namespace {
@@ -90,6 +90,15 @@ TEST_P(GpuFlashByFour, LogSumExp) {
   FlashCase c{{2}, 90, 210, 64, 64, true, true};
   c.with_lse = true;
   check(c, {{4, 64, false}, {8, 80, true}});
+}
+
+TEST_P(GpuFlashByFour, Epilogues) {
+  FlashCase c{{1, 2}, 70, 90, 64, 64, true, true};
+  c.with_lse = true;
+  each_device({{4, 64, false}, {8, 80, true}}, [&](const FlashDevice& on) {
+    check_chains(on, {GetParam()}, c, {0, 2, 1, 3}, next_of);
+    check_chains(on, {GetParam()}, {{2}, 33, 40, 20, 12}, {}, next_of);
+  });
 }
 
 TEST_P(GpuFlashByFour, Strides) { check({{2, 2}, 30, 30, 32, 32}, {{4, 16, false}}, {30 * 192, 32, 192, 1}); }

@@ -1,5 +1,5 @@
 // Attention by OpenCL's matrix units, on a processor.
-#include "flash_checks.h"
+#include "flash_epilogues.h"
 #include "opencl_models.h"
 
 namespace athanor::testing {
@@ -8,6 +8,9 @@ namespace {
 class OpenClFlash : public OpenClModels, public ::testing::WithParamInterface<std::pair<int, DType>> {
  protected:
   void check(const FlashCase& c, const Ints& strides = {}) const {
+    on_model([&](const FlashDevice& on, DType dtype) { check_flash(on, {dtype}, c, strides); });
+  }
+  void on_model(const std::function<void(const FlashDevice&, DType)>& body) const {
     const auto [lanes, dtype] = GetParam();
     const std::vector<MatrixUnit> units = dpas_units(lanes);
     const MatrixUnit& unit = *std::ranges::find(units, dtype, &MatrixUnit::input);
@@ -18,7 +21,7 @@ class OpenClFlash : public OpenClModels, public ::testing::WithParamInterface<st
     const auto change = [&](GpuLaunch& launch) {
       if (launch.name == "flash_attention") add_model(unit, launch);
     };
-    check_flash({device_, with_unit, change, true}, {dtype}, c, strides);
+    body({device_, with_unit, change, true}, dtype);
   }
 };
 
@@ -40,6 +43,22 @@ TEST_P(OpenClFlash, QueriesThatSeeNoKey) {
 }
 
 TEST_P(OpenClFlash, GradientsOfSeveralChunks) { check({{2}, 70, 150, 32, 32, true, false, 0, true, 1}); }
+
+TEST_P(OpenClFlash, Epilogues) {
+  const auto one = [](std::vector<GpuCandidate> all) {
+    std::erase_if(all, [](const GpuCandidate& candidate) {
+      return !is_flash(candidate) ||
+             candidate.launches.front().source.find("if (wave < ") != std::string::npos;
+    });
+    return next_of(std::move(all));
+  };
+  FlashCase heads{{1, 2}, 37, 40, 16, 16, true};
+  heads.with_lse = true;
+  on_model([&](const FlashDevice& on, DType dtype) {
+    check_chains(on, {dtype}, heads, {0, 2, 1, 3}, one);
+    check_chains(on, {dtype}, {{}, 20, 40, 7, 35}, {}, one);
+  });
+}
 
 TEST_P(OpenClFlash, Strides) { check({{2, 2}, 20, 20, 16, 16}, {20 * 96, 16, 96, 1}); }
 

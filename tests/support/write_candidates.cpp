@@ -147,6 +147,19 @@ class Writer {
         "8 groups dw: ");
   }
 
+  /// Attention whose kernels store the sigmoid of the result times a matrix like it, and not the result.
+  void add_gated_attention(DType dtype, const Shape& shape, bool causal) {
+    const OperandDesc x = whole({dtype, shape, {}});
+    KernelRequest gated{&find_op("scaled_dot_product_attention"),
+                        {{"causal", causal}, {"scale", 0.125}},
+                        {x, x, x, x},
+                        {x},
+                        {}};
+    gated.epilogue = testing::program_of({.activation = "sigmoid", .gate = true}, gated);
+    gated.unstored = x;
+    add(gated, own_, to_string(dtype), "gated: ");
+  }
+
   /// A product whose kernels normalise the rows of A when they read them, as before a linear layer.
   void add_normalised(DType dtype, int64_t m, int64_t n, int64_t k) {
     KernelRequest request{&find_op("batch_matmul"),
@@ -476,6 +489,9 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
   add_rest_of_attention(writer, DType::f16, {4, 8, 200, 64}, true);
   add_attention(writer, DType::f16, {4, 8, 200, 128}, false);
   add_attention(writer, DType::bf16, {4, 8, 200, 64}, false);
+  writer.add_gated_attention(DType::f32, {4, 8, 200, 64}, false);
+  writer.add_gated_attention(DType::f16, {4, 8, 200, 64}, true);
+  writer.add_gated_attention(DType::bf16, {4, 8, 200, 128}, false);
   for (const std::string& op : gpu::ops_with_templates()) writer.add_cases(find_op(op));
   writer.add_exchange();
   writer.finish();

@@ -98,9 +98,10 @@ bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits) {
   const gpu::Template* found = template_of(*request.op);
   if (found == nullptr || !found->finishes) return false;
   if (!has_further_results(request)) return true;
-  // Only tile kernels compute further results.
-  const auto plain = made_by(*found, without_epilogue(request), traits);
-  if (plain.empty() || !plain.front().parameters.contains("tile_m")) return false;
+  if (!found->further) {  // only tile kernels compute further results
+    const auto plain = made_by(*found, without_epilogue(request), traits);
+    if (plain.empty() || !plain.front().parameters.contains("tile_m")) return false;
+  }
   return !made_by(*found, request, traits).empty();
 }
 

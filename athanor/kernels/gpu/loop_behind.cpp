@@ -30,7 +30,9 @@ void append_loop(GpuCandidate& candidate, const LoopProgram& program, GpuLaunch:
 
 GpuCandidate with_loop_behind(GpuCandidate plain, const KernelRequest& request, const GpuTraits& traits) {
   const auto own = static_cast<int>(request.own_inputs()), scratch = request.scratch_buffer();
-  // The plain candidate's buffers: the op's inputs, its result, scratch memory.
+  const auto with = static_cast<int>(request.with.size()),
+             first_with = static_cast<int>(request.inputs.size() + request.first_with());
+  // The plain candidate's buffers: the op's inputs, its result, those of `with`, scratch memory.
   const auto result = [&]() -> GpuLaunch::Argument {
     if (!request.unstored) return {static_cast<int>(request.inputs.size())};
     const auto start = static_cast<int64_t>(whole_blocks(plain.scratch_bytes));
@@ -43,7 +45,7 @@ GpuCandidate with_loop_behind(GpuCandidate plain, const KernelRequest& request, 
       if (argument.buffer == own)
         argument = {result.buffer, result.byte_offset + argument.byte_offset};
       else if (argument.buffer > own)
-        argument.buffer = scratch;
+        argument.buffer = argument.buffer <= own + with ? first_with + argument.buffer - own - 1 : scratch;
     }
   std::vector<GpuLaunch::Argument> rest;
   for (int buffer = own; buffer < scratch; ++buffer) rest.push_back({buffer});

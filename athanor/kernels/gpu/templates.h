@@ -24,6 +24,7 @@ struct Template {
                                  const Attrs& attrs, const GpuTraits& traits) = nullptr;
   bool tf32 = false;       // it has candidates for requests whose factors may be rounded to tf32
   bool finishes = false;   // its kernels take any epilogue
+  bool further = false;    // all of them also store further results, and none of them reduces
   bool prologues = false;  // some of them take a prologue
   bool strided = false;    // they take strides: see Backend::takes_strides()
 };

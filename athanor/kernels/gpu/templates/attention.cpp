@@ -28,42 +28,6 @@ std::vector<std::string> inputs_of(Kind kind) {
   }
 }
 
-/// Adds to a position, as text: `index`, unfolded into an axis of this extent with `below` elements below it.
-void add_axis(std::string& text, const std::string& index, int64_t below, int64_t extent, int64_t stride) {
-  if (extent <= 1 || stride == 0) return;
-  if (!text.empty()) text += " + ";
-  text += fmt::format("{} % {}", divided(index, below), extent);
-  if (stride != 1) text += fmt::format(" * (i64){}", stride);
-}
-
-/// The position of element `index` of an operand, counted through all its axes except the last `kept`.
-std::string position(const OperandDesc& operand, const char* index, int kept) {
-  std::string text;
-  int64_t below = 1;
-  for (int axis = operand.shape.rank() - kept; axis-- > 0;) {
-    const int64_t extent = std::max<int64_t>(operand.shape[axis], 1);
-    add_axis(text, index, below, extent, operand.strides[static_cast<size_t>(axis)]);
-    below *= extent;
-  }
-  return text.empty() ? "0" : text;
-}
-
-/// Where batch `batch` of an operand of rows starts.
-std::string start_of(const OperandDesc& operand) { return position(operand, "batch", 2); }
-
-/// The longest vector of at most 16 bytes of a row's features that all rows are aligned to.
-int64_t vector_of(const OperandDesc& operand) {
-  const auto size = static_cast<int64_t>(size_of(operand.dtype));
-  int64_t vector = 16 / size;
-  const auto fits = [&](int64_t v) {
-    for (size_t axis = 0; axis + 1 < operand.strides.size(); ++axis)
-      if (operand.strides[axis] % v != 0) return false;
-    return operand.shape[-1] % v == 0 && operand.alignment % (v * size) == 0;
-  };
-  while (vector > 1 && (operand.strides.back() != 1 || !fits(vector))) vector /= 2;
-  return vector;
-}
-
 }  // namespace
 
 /// Of the lengths with which an item has the fewest features, the longest.
@@ -118,7 +82,7 @@ int64_t AttentionFootprint::bytes(const AttentionPoint& point) const {
 
 AttentionProblem attention_problem(const KernelRequest& request, Kind kind) {
   std::vector<std::string> names = inputs_of(kind);
-  if (request.inputs.size() > names.size()) names.emplace_back("mask");
+  if (request.own_inputs() > names.size()) names.emplace_back("mask");
   const int64_t queries = request.inputs[0].shape[-2], keys = request.inputs[1].shape[-2],
                 d = request.inputs[0].shape[-1];
   AttentionProblem problem{.kind = kind,
@@ -132,37 +96,43 @@ AttentionProblem attention_problem(const KernelRequest& request, Kind kind) {
                            .causal = request.attrs.flag("causal"),
                            .tf32 = request.compute == ComputeType::tf32,
                            .scale = request.attrs.number("scale")};
-  const auto add = [&](const std::string& type, const std::string& name) {
+  const auto add = [&](const Parameter& parameter) {
+    const auto& [name, type, argument] = parameter;
     problem.parameters += fmt::format("{}BUFFER({}, {})", problem.parameters.empty() ? "" : ", ", type, name);
     problem.binds += fmt::format("{}BIND({}, {});", problem.binds.empty() ? "" : " ", type, name);
-    problem.arguments.push_back({static_cast<int>(problem.arguments.size())});
+    problem.arguments.push_back(argument);
   };
   for (size_t i = 0; i < names.size(); ++i) {
     const OperandDesc& operand = request.inputs[i];
-    add("const " + stored(operand.dtype), names[i]);
+    add({names[i], "const " + stored(operand.dtype), {static_cast<int>(i)}});
     if (names[i] == "lse" || names[i] == "delta") {
-      (names[i] == "lse" ? problem.lse : problem.delta) = {position(operand, "row", 0), operand.dtype};
+      (names[i] == "lse" ? problem.lse : problem.delta) = {attention_position(operand, "row", 0),
+                                                           operand.dtype};
       continue;
     }
     (names[i] == "q"   ? problem.q
      : names[i] == "k" ? problem.k
      : names[i] == "v" ? problem.v
      : names[i] == "g" ? problem.g
-                       : problem.mask) = {names[i], start_of(operand),
+                       : problem.mask) = {names[i], attention_position(operand, "batch", 2),
                                           operand.strides[operand.strides.size() - 2], operand.strides.back(),
-                                          vector_of(operand)};
+                                          attention_vector(operand)};
   }
-  for (size_t i = 0; i < request.outputs.size(); ++i) {
-    const OperandDesc& written = request.outputs[i];
+  for (size_t i = 0; i <= request.with.size(); ++i) {
+    const size_t number = i == 0 ? 0 : request.first_with() + i - 1;
+    const OperandDesc& written = i == 0 ? request.output() : request.outputs[number];
+    const GpuLaunch::Argument to{static_cast<int>(request.inputs.size() + number)};
     const char* const name = i == 0 ? "out" : "out_2";
-    add(stored(written.dtype), name);
-    if (kind != Kind::lse && written.shape.rank() == request.inputs[0].shape.rank())
-      (i == 0 ? problem.out : problem.out_2) = {
-          name, start_of(written), written.strides[written.strides.size() - 2], 1, vector_of(written)};
-    else
+    if (kind != Kind::lse && written.shape.rank() == request.inputs[0].shape.rank()) {
+      AttentionProblem::Result& result = i == 0 ? problem.out : problem.out_2;
+      result = i == 0 ? attention_result(request) : attention_result(written, name, to);
+      for (const Parameter& parameter : result.parameters()) add(parameter);
+    } else {
+      add({name, stored(written.dtype), to});
       problem.lse.dtype = written.dtype;
+    }
   }
-  problem.with_lse = kind == Kind::forward && request.outputs.size() > 1;
+  problem.with_lse = kind == Kind::forward && !request.with.empty();
   return problem;
 }
 
@@ -194,9 +164,17 @@ Kind attention_kind(const KernelRequest& request) {
 
 namespace {
 
+/// Whether kernels compute the request's epilogue: of rows, elementwise.
+bool stores_epilogue(const KernelRequest& request, Kind kind) {
+  if (!request.has_epilogue()) return true;
+  const ResultEpilogue epilogue(request);
+  return kind != Kind::lse && epilogue.fits() && epilogue.reductions().empty();
+}
+
 std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits) {
   if (request.output().shape.size() == 0) return {{.name = "nothing"}};
   const Kind kind = attention_kind(request);
+  if (!stores_epilogue(request, kind)) return {};
   return kind == Kind::grad_qkv ? attention_gradients(request, traits)
                                 : attention_candidates(request, kind, traits);
 }
@@ -233,6 +211,8 @@ bool serves_attention(std::span<const TensorType> inputs, const TensorType& outp
                        .serves = serves_attention,
                        .together = attention_together,
                        .tf32 = true,
+                       .finishes = true,
+                       .further = true,
                        .strided = true});
 
 }  // namespace

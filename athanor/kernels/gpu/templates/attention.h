@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/result_epilogue.h"
 
 namespace athanor::gpu {
 
@@ -21,6 +22,21 @@ struct AttentionProblem {
     int64_t row = 0, feature = 0;  // strides
     int64_t vector = 1;            // elements that are read at once, to which each row's begin is aligned
   };
+  /// Rows that are written: as they are computed, or as what an epilogue makes of each element.
+  struct Result : Matrix {
+    struct Stored {
+      Parameter buffer;
+      DType dtype;
+      int64_t vector;  // as a matrix's
+    };
+    std::vector<Stored> stored;  // once, or each result of the epilogue
+    ResultEpilogue epilogue;
+    /// The buffers of both.
+    std::vector<Parameter> parameters() const;
+    /// The statement that stores element `x` at a place of its memory.
+    std::string store(const std::string& x, const std::string& at, const std::string& row,
+                      const std::string& feature) const;
+  };
   /// A number of each query: lse or delta.
   struct Numbers {
     std::string index;  // of query `row`, counted through all batches
@@ -34,7 +50,7 @@ struct AttentionProblem {
   bool tf32 = false;  // factors of f32 may be rounded to tf32
   double scale = 1;
   Matrix q, k, v, g, mask;        // without a name: not there
-  Matrix out, out_2;              // the results; without a name: not there, or no matrix
+  Result out, out_2;              // without a name: not there, or no matrix
   bool with_lse = false;          // the result's kernel also stores the log-sum-exp, to out_2
   Numbers lse, delta;             // lse: also the type of the result, whose numbers lie one after another
   std::string parameters, binds;  // of the kernel
@@ -85,6 +101,19 @@ struct AttentionFootprint {
 /// items that read neighbouring rows use different banks.
 int64_t attention_pitch(int64_t numbers);
 
+/// The position of element `index` of an operand, as text, counted through all its axes except the last
+/// `kept`.
+std::string attention_position(const OperandDesc& operand, const char* index, int kept);
+/// The longest vector of at most 16 bytes of a row's features that all rows are aligned to.
+int64_t attention_vector(const OperandDesc& operand);
+/// The op's own result, with its epilogue; and one without.
+AttentionProblem::Result attention_result(const KernelRequest& request);
+AttentionProblem::Result attention_result(const OperandDesc& written, const char* name,
+                                          GpuLaunch::Argument to);
+/// Opens the kernel that adds the copies of q's gradient, numbers of this type. Returns its arguments behind
+/// the copies.
+std::vector<GpuLaunch::Argument> open_sum(Code& code, const char* name, const char* number,
+                                          const AttentionProblem::Result& to);
 AttentionProblem attention_problem(const KernelRequest& request, AttentionKind kind);
 AttentionKind attention_kind(const KernelRequest& request);
 /// All kernels for a request of one or two outputs.

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/attention.h"
 #include "athanor/kernels/gpu/templates/attention_kernel.h"
@@ -26,23 +27,29 @@ constexpr int64_t groups_of_unit = 4;
 
 KernelRequest queries_of(const KernelRequest& request) {
   KernelRequest queries = request;
-  queries.with.clear();
-  queries.outputs.resize(1);
+  queries.with.clear();  // the outputs keep their numbers
   return queries;
 }
 
 KernelRequest keys_and_values_of(const KernelRequest& request) {
-  KernelRequest others = request;
+  KernelRequest others = without_epilogue(request);
   others.op = request.with[0];
   others.with = {request.with[1]};
   others.outputs.erase(others.outputs.begin());
   return others;
 }
 
-/// Binds a launch of keys_and_values_of(request) to the request's buffers, which have one more output.
+/// Binds a launch of keys_and_values_of(request) to the request's buffers, of which more come before.
 void bind_outputs(GpuLaunch& launch, const KernelRequest& request) {
+  const auto own = static_cast<int>(request.own_inputs()),
+             first = static_cast<int>(request.inputs.size() + request.first_with());
   for (GpuLaunch::Argument& argument : launch.arguments)
-    if (argument.buffer >= static_cast<int>(request.inputs.size())) ++argument.buffer;
+    if (argument.buffer >= own) argument.buffer += first - own;
+}
+
+/// Binds the launch that adds the copies in scratch memory, its first buffer.
+void bind_copies(GpuLaunch& launch, const KernelRequest& request) {
+  launch.arguments.insert(launch.arguments.begin(), {request.scratch_buffer()});
 }
 
 int64_t number_bytes(const AttentionProblem& p) { return p.dtype == DType::f64 ? 8 : 4; }
@@ -81,7 +88,7 @@ GpuCandidate one_kernel(const KernelRequest& request, AttentionProblem p, const 
   launch.arguments.push_back({request.scratch_buffer()});
   GpuLaunch adding =
       AttentionTiles(attention_problem(queries_of(request), Kind::grad_qkv), point, parts.parts).sum_launch();
-  adding.arguments = {{request.scratch_buffer()}, {static_cast<int>(request.inputs.size())}};
+  bind_copies(adding, request);
   return {.name = fmt::format("attention gradients {}x{} of {} parts", point.rows, point.block, parts.parts),
           .parameters = {{"rows", point.rows},
                          {"block", point.block},
@@ -124,8 +131,7 @@ void add_flash(std::vector<GpuCandidate>& to, const KernelRequest& request, cons
     bind_outputs(candidate.launches.front(), request);
     candidate.launches.front().arguments.push_back({request.scratch_buffer()});
     candidate.launches.push_back(FlashKernel(queries, point).sum_launch());
-    candidate.launches.back().arguments = {{request.scratch_buffer()},
-                                           {static_cast<int>(request.inputs.size())}};
+    bind_copies(candidate.launches.back(), request);
     to.push_back(std::move(candidate));
   }
 }

@@ -144,7 +144,7 @@ class AttentionTiles : AttentionKernel {
   void sum_queries();
   void compute();
   void sum_totals();
-  void store(const Matrix& out, const char* sums, int64_t features);
+  void store(const AttentionProblem::Result& out, const char* sums, int64_t features);
   void store_results();
 
   int64_t parts_;

@@ -139,11 +139,13 @@ void AttentionRows::sum(const char* sums, const Matrix& other, int64_t features)
 
 void AttentionRows::store() {
   code_.open(fmt::format("for (int r = 0; r < {} && first + r < {}; ++r)", point_.rows, p_.own()));
-  const auto features_of = [&](const Matrix& out, const char* sums, int64_t features, const char* factor) {
+  const auto features_of = [&](const AttentionProblem::Result& out, const char* sums, int64_t features,
+                               const char* factor) {
     const std::string at = out.name + "_at";
     code_.line(fmt::format("const i64 {} = {} + (first + r) * (i64){};", at, out.start, out.row));
-    code_.line(fmt::format("for (int c = 0; c < {0}; ++c) STORE({1}, {2}, {3} + c, {4}[r * {0} + c]{5});",
-                           features, language_name(p_.dtype), out.name, at, sums, factor));
+    code_.line(fmt::format(
+        "for (int c = 0; c < {}; ++c) {}", features,
+        out.store(fmt::format("{}[r * {} + c]{}", sums, features, factor), at + " + c", "first + r", "c")));
   };
   if (p_.kind == AttentionKind::forward) code_.line(fmt::format("const {} share = 1 / total[r];", number()));
   if (!only_lse()) features_of(p_.out, "sums", features(), softmax() ? " * share" : "");
@@ -188,7 +190,7 @@ GpuLaunch AttentionRows::launch() {
   store();
   code_.close();
   return {.name = "attention_rows",
-          .source = code_.text(),
+          .source = p_.out.epilogue.function() + code_.text(),
           .groups = {p_.batches * chunks, 1, 1},
           .group_size = {point_.items, 1, 1},
           .local_bytes = AttentionFootprint(p_).bytes(point_),

@@ -224,15 +224,16 @@ void AttentionTiles::sum_totals() {
   });
 }
 
-void AttentionTiles::store(const Matrix& out, const char* sums, int64_t features) {
+void AttentionTiles::store(const AttentionProblem::Result& out, const char* sums, int64_t features) {
   const int64_t vector = point_.vector(features);
   code_.line(fmt::format("const i64 {}_at = {} + row * (i64){};", out.name, out.start, out.row));
   code_.open(fmt::format("UNROLL for (int c = 0; c < {}; ++c)", each(features)));
   code_.line(fmt::format("const int feature = {} + {};",
                          times(fmt::format("(item_x + {} * {})", divided("c", vector), point_.side), vector),
                          vector == 1 ? "0" : fmt::format("c % {}", vector)));
-  code_.line(fmt::format("if (feature < {0}) STORE({1}, {2}, {2}_at + feature, {3}[r][c]{4});", features,
-                         language_name(p_.dtype), out.name, sums, softmax() ? " / total[r]" : ""));
+  code_.line(fmt::format("if (feature < {}) {}", features,
+                         out.store(fmt::format("{}[r][c]{}", sums, softmax() ? " / total[r]" : ""),
+                                   out.name + "_at + feature", "row", "feature")));
   code_.close();
 }
 
@@ -274,7 +275,7 @@ GpuLaunch AttentionTiles::launch() {
   if (of_all()) code_.close();
   code_.close();
   return {.name = "attention_tiles",
-          .source = code_.text(),
+          .source = p_.out.epilogue.function() + code_.text(),
           .groups = {p_.batches * (of_all() ? parts_ : ceil_div(p_.own(), point_.rows)), 1, 1},
           .group_size = {point_.items, 1, 1},
           .local_bytes = AttentionFootprint(p_).bytes(point_),

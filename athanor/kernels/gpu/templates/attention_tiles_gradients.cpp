@@ -52,11 +52,8 @@ void AttentionTiles::sum_queries() {
 GpuLaunch AttentionTiles::sum_launch() {
   constexpr int64_t most_items = 256;
   const int64_t items = std::min(most_items, point_.items), all = p_.batches * p_.queries * p_.d;
-  const std::string type = stored(p_.dtype);
   code_.line(fmt::format("// Adds the {} parts' copies of the gradient by queries, in their order.", parts_));
-  code_.open(fmt::format("KERNEL void attention_sum(BUFFER(const {}, copies), BUFFER({}, {}))", number(),
-                         type, p_.out.name));
-  code_.line(fmt::format("BIND(const {}, copies); BIND({}, {});", number(), type, p_.out.name));
+  const auto result = open_sum(code_, "attention_sum", number(), p_.out);
   code_.line("const i64 element = GLOBAL_ID(0);");
   code_.line(fmt::format("if (element >= {}) return;", all));
   code_.line(fmt::format("const i64 batch = element / {};", p_.queries * p_.d));
@@ -74,14 +71,14 @@ GpuLaunch AttentionTiles::sum_launch() {
       copy(fmt::format("row % {}", point_.query_each()),
            fmt::format("feature / {0} * {1} + feature % {1}", vector * point_.side, vector), "item")));
   code_.close();
-  code_.line(fmt::format("STORE({}, {}, {} + row * (i64){} + feature, sum);", language_name(p_.dtype),
-                         p_.out.name, p_.out.start, p_.out.row));
+  code_.line(p_.out.store("sum", fmt::format("{} + row * (i64){} + feature", p_.out.start, p_.out.row), "row",
+                          "feature"));
   code_.close();
   return {.name = "attention_sum",
-          .source = code_.text(),
+          .source = p_.out.epilogue.function() + code_.text(),
           .groups = {ceil_div(all, items), 1, 1},
           .group_size = {items, 1, 1},
-          .arguments = {}};
+          .arguments = result};
 }
 
 }  // namespace athanor::gpu

@@ -126,14 +126,11 @@ void FlashKernel::sum_queries() {
 }
 
 GpuLaunch FlashKernel::sum_launch() {
-  const std::string type(language_name(p_.dtype));
   const int64_t fragments = own_1_.features() / u_.tile(), groups = ceil_div(p_.queries, point_.rows()),
                 padded = ceil_div(p_.queries, point_.block) * point_.block;
   code_.line(
       fmt::format("// Adds the {} parts' copies of the gradient by queries, in their order.", point_.parts));
-  code_.open(fmt::format("KERNEL void flash_attention_sum(BUFFER(const f32, copies), BUFFER(STORED({}), {}))",
-                         type, p_.out.name));
-  code_.line(fmt::format("BIND(const f32, copies); BIND(STORED({}), {});", type, p_.out.name));
+  const auto result = open_sum(code_, "flash_attention_sum", "f32", p_.out);
   declare_lanes(false);
   code_.line(fmt::format("const i64 batch = GROUP_ID(0) / {};", groups));
   code_.line(fmt::format("const int wave_begin = GROUP_ID(0) % {} * {} + wave * {};", groups, point_.rows(),
@@ -160,10 +157,10 @@ GpuLaunch FlashKernel::sum_launch() {
   store(p_.out, "sums_1", p_.d, own_1_.features());
   code_.close();
   return {.name = "flash_attention_sum",
-          .source = code_.text(),
+          .source = functions_ + code_.text(),
           .groups = {p_.batches * groups, 1, 1},
           .group_size = {point_.items(), 1, 1},
-          .arguments = {},
+          .arguments = result,
           // Words for exchanges in OpenCL. It needs no more registers than other kernels.
           .compile_options = u_.unit->exchanges_lanes() ? compile_options_for(*u_.unit) : ""};
 }

@@ -205,7 +205,7 @@ GpuLaunch FlashKernel::launch() {
   std::string words = by_four() ? "" : multiply_add_text(*u_.unit);
   for (const MultiplyRows& word : words_) words += multiply_rows_text(*u_.four, word);
   return {.name = "flash_attention",
-          .source = words + code_.text(),
+          .source = words + functions_ + code_.text(),
           .groups = {p_.batches * (of_all() ? point_.parts : ceil_div(p_.own(), point_.rows())), 1, 1},
           .group_size = {point_.items(), 1, 1},
           .local_bytes = local_bytes(),

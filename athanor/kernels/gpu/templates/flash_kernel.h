@@ -175,9 +175,15 @@ class FlashKernel {
   void sum_queries();
 
   std::string result_scale(const std::string& sums, int slot);
-  void store(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features, int64_t padded);
-  void store_exchanged(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features,
-                       int64_t pairs);
+  using Result = AttentionProblem::Result;
+  using Texts = std::vector<std::string>;
+  void store(const Result& out, const std::string& sums, int64_t features, int64_t padded);
+  void store_exchanged(const Result& out, const std::string& sums, int64_t features, int64_t pairs);
+  void store_runs(const Result& out, const std::string& sums, int64_t features, int64_t padded,
+                  int64_t vector);
+  void declare_row(const Result& out, const std::string& own);
+  std::vector<Texts> finish(const Result& out, const std::string& feature, const Texts& values);
+  void store_run(const Result& out, size_t number, const std::string& feature, const Texts& values);
   void store_lse(const char* out);
 
   Code code_;
@@ -188,7 +194,9 @@ class FlashKernel {
   std::optional<FlashBlock> own_2_, other_2_;
   // For all three gradients: own keys again, and the gradients of a block's scores, from all waves.
   std::optional<FlashBlock> kept_, put_;
-  std::set<MultiplyRows> words_;  // that the text uses
+  std::set<MultiplyRows> words_;                 // that the text uses
+  std::vector<ResultEpilogue::Vector> vectors_;  // of the epilogue's operands that are read at once
+  std::string functions_;                        // that the text calls
 };
 
 /// The unit by which four waves multiply together (wgmma), with that of one wave; nullptr where there is

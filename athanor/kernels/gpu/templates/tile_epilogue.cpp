@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "athanor/kernels/gpu/result_vectors.h"
 #include "athanor/kernels/gpu/templates/tile_kernel.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
@@ -31,35 +32,16 @@ std::string TileKernel::if_inside(const std::string& row, const std::string& col
 void TileKernel::read_vectors(const std::string& run, const std::string& row, const std::string& column,
                               const std::string& condition) {
   if (vectors_.empty()) return;
-  const auto name_of = [&](const ResultEpilogue::Vector& v) {
-    return fmt::format("in{}_{}", v.operand, run);
-  };
-  for (const ResultEpilogue::Vector& v : vectors_)
-    code_.line(v.registers == 1  ? fmt::format("u32 {}[1];", name_of(v))
-               : v.registers < 8 ? fmt::format("u32x{} {};", v.registers, name_of(v))
-                                 : fmt::format("u32x4 {0}, {0}_more;", name_of(v)));
+  declare_vectors(code_, vectors_, run);
   if (!condition.empty()) code_.open(condition);
-  for (const ResultEpilogue::Vector& v : vectors_) {
-    const std::string from =
-        p_.epilogue.place(v, "c_first + " + place_of(row, column), "m0 + " + row, "n0 + " + column);
-    code_.line(fmt::format("READ_ALIGNED({}, {}, {});", std::min<int64_t>(v.registers, 4), name_of(v), from));
-    if (v.registers > 4)
-      code_.line(fmt::format("READ_ALIGNED(4, {}_more, {} + {});", name_of(v), from,
-                             16 / static_cast<int64_t>(size_of(v.type))));
-  }
+  gpu::read_vectors(code_, p_.epilogue, vectors_, run, "c_first + " + place_of(row, column), "m0 + " + row,
+                    "n0 + " + column);
   if (!condition.empty()) code_.close();
 }
 
 /// What element r of that run becomes, as an expression.
 std::string TileKernel::finished(const std::string& run, int64_t r, const std::string& x,
                                  const std::string& row, const std::string& column) const {
-  std::vector<std::string> read;
-  for (const ResultEpilogue::Vector& v : vectors_) {
-    const int64_t in_one = 16 / static_cast<int64_t>(size_of(v.type));
-    read.push_back(fmt::format("ELEMENT({}, in{}_{}{}, {})", language_name(v.type), v.operand, run,
-                               v.registers > 4 && r >= in_one ? "_more" : "",
-                               v.registers > 4 ? r % in_one : r));
-  }
   std::string row_index = "m0 + " + row, column_index = "n0 + " + column;
   if (r > 0) {
     std::string& index = row_.stride() == 1 ? row_index : column_index;
@@ -68,7 +50,7 @@ std::string TileKernel::finished(const std::string& run, int64_t r, const std::s
     if (along().padding() > 0) index = fmt::format("MIN({}, {})", index, along().extent() - 1);
   }
   return p_.epilogue.call(x, plus(fmt::format("c_first + {}", place_of(row, column)), r), row_index,
-                          column_index, read);
+                          column_index, elements_of(vectors_, run, r));
 }
 
 /// The index along C's rows or columns, whichever run in memory, of element r of the run that begins at a row
