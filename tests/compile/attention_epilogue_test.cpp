@@ -149,6 +149,20 @@ TEST_P(AttentionEpilogues, OfTheGradientByQueries) {
   expect_same(scaled);
 }
 
+// Queries that only attention reads are computed where it reads them.
+TEST_P(AttentionEpilogues, ComputedQueries) {
+  const Computed computed = [](Device device, DType dtype) -> std::vector<Tensor> {
+    const Shape shape{texts, heads, rows, features};
+    const Tensor x = sine(shape, 0.7, device, dtype), k = sine(shape, 0.4, device, dtype),
+                 v = sine(shape, 0.3, device, dtype), factor = sine({heads, 1, 1}, 0.9, device, dtype),
+                 shift = sine({features}, 0.2, device, dtype);
+    return {scaled_dot_product_attention(x * factor + shift, k, v)};
+  };
+  EXPECT_EQ(step_of("mul+add+scaled_dot_product_attention", computed), "mul+add+scaled_dot_product_attention")
+      << explain(*plan_for(computed(gpu_, GetParam())));
+  expect_same(computed);
+}
+
 // Sums of rows stay a loop behind the kernel.
 TEST_P(AttentionEpilogues, LeaveSums) {
   const Computed summed = [](Device device, DType dtype) -> std::vector<Tensor> {

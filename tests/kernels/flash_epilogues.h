@@ -172,4 +172,59 @@ inline void check_chains(const FlashDevice& on, FlashType type, const FlashCase&
         {output(dtype, q), output(dtype, k), output(dtype, v)}, FlashChain::several);
 }
 
+/// Attention of queries that are computed when they are read: x * number of their head + number of their
+/// feature, of x in another type. An epilogue follows.
+inline void check_computed(
+    const FlashDevice& on, FlashType type, const FlashCase& c, DType from,
+    const std::function<std::vector<GpuCandidate>(std::vector<GpuCandidate>)>& chosen) {
+  constexpr DType f32 = DType::f32;
+  const DType dtype = type.dtype;
+  // Heads lie side by side.
+  const int64_t heads = c.leading[-1], texts = c.leading.size() / heads;
+  const Ints space{texts, c.queries, heads, c.d}, strides{c.queries * heads * c.d, c.d, heads * c.d, 1};
+  const Shape q{texts, heads, c.queries, c.d}, k{texts, heads, c.keys, c.d}, v{texts, heads, c.keys, c.e},
+      y{texts, heads, c.queries, c.e};
+  TestOperand x = view(from, Shape(space), 11), factor = view(f32, {heads}, 12),
+              shift = view(dtype, {c.d}, 13);
+  Builder b(space);
+  const int scaled = b.op(Prim::mul, f32, b.load(0, from, dense(space)), b.load(1, f32, {0, 0, 1, 0}));
+  b.store(b.op(Prim::add, f32, scaled, b.load(2, dtype, {0, 0, 0, 1})), 3, dtype, dense(space));
+
+  TestOperand computed = view(dtype, q, 14, strides);
+  std::vector<double> values(static_cast<size_t>(q.size()));
+  LoopProgram wide = b.p;
+  wide.operands.back().dtype = DType::f64;
+  const std::vector<void*> buffers{x.address(), factor.address(), shift.address(), values.data()};
+  reference::Interpreter(wide, buffers).run();
+  for (int64_t i = 0; i < q.size(); ++i)
+    computed.values[static_cast<size_t>(i)] = values[static_cast<size_t>(offset_of(computed.desc, i))];
+  std::ranges::fill(computed.memory, std::byte{0xff});  // nothing is there before
+
+  std::vector<TestOperand> inputs{computed, view(dtype, k, 2), view(dtype, v, 3)};
+  KernelRequest request{&find_op("scaled_dot_product_attention"),
+                        {{"causal", c.causal}, {"scale", 1 / std::sqrt(static_cast<double>(c.d))}},
+                        {},
+                        {{dtype, y, {}, contiguous_strides(y)}},
+                        {}};
+  if (type.tf32) request.compute = ComputeType::tf32;
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  add_chain(request, inputs, FlashChain::gated);
+  const auto want = wanted(request, inputs);
+  for (const TestOperand& input : {x, factor, shift}) {
+    inputs.push_back(input);
+    request.inputs.push_back(input.desc);
+  }
+  request.prologue = Prologue{0, b.p};
+  auto all = on.candidates ? on.candidates(request) : candidates_for(request, on.traits);
+  std::erase_if(all, [](const GpuCandidate& one) { return one.name.starts_with("a loop"); });
+  std::vector<Run> runs;
+  for (GpuCandidate& candidate : chosen(std::move(all))) {
+    for (GpuLaunch& launch : candidate.launches)
+      if (on.change) on.change(launch);
+    runs.push_back({candidate.name, run_on(*on.device, candidate, inputs, request.output())});
+  }
+  EXPECT_FALSE(runs.empty()) << request.key();
+  expect_near(runs, want.front(), false, type, request.key());
+}
+
 }  // namespace athanor::testing

@@ -257,6 +257,9 @@ TEST(GpuAttention, Epilogues) {
       check_chains({&device, traits}, {DType::f32}, heads, {0, 2, 1, 3}, next_of);
       check_chains({&device, traits}, {DType::f16}, heads, {0, 2, 1, 3}, next_of);
       check_chains({&device, traits}, {DType::f32}, hidden, {}, next_of);
+
+      for (const DType from : {DType::f32, DType::bf16})
+        check_computed({&device, traits}, {DType::f32}, {{2, 3}, 37, 33, 9, 7, true}, from, next_of);
     }
   }
 }

@@ -101,6 +101,13 @@ TEST_P(GpuFlashByFour, Epilogues) {
   });
 }
 
+TEST_P(GpuFlashByFour, ComputedQueries) {
+  each_device({{4, 64, false}, {8, 80, true}}, [](const FlashDevice& on) {
+    check_computed(on, {GetParam()}, {{2, 3}, 70, 90, 64, 32, true}, DType::f32, next_of);
+    check_computed(on, {GetParam()}, {{1, 2}, 37, 33, 24, 16}, GetParam(), next_of);
+  });
+}
+
 TEST_P(GpuFlashByFour, Strides) { check({{2, 2}, 30, 30, 32, 32}, {{4, 16, false}}, {30 * 192, 32, 192, 1}); }
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuFlashByFour, ::testing::Values(DType::f16, DType::bf16),

@@ -57,6 +57,7 @@ TEST_P(OpenClFlash, Epilogues) {
   on_model([&](const FlashDevice& on, DType dtype) {
     check_chains(on, {dtype}, heads, {0, 2, 1, 3}, one);
     check_chains(on, {dtype}, {{}, 20, 40, 7, 35}, {}, one);
+    check_computed(on, {dtype}, {{1, 2}, 37, 33, 32, 16}, DType::f32, one);
   });
 }
 

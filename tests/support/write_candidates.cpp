@@ -160,6 +160,24 @@ class Writer {
     add(gated, own_, to_string(dtype), "gated: ");
   }
 
+  /// Attention whose kernels normalise the queries when they read them.
+  void add_normalised_attention(DType dtype, const Shape& shape, bool causal) {
+    const OperandDesc x = whole({dtype, shape, {}});
+    const int64_t features = shape[-1], rows = shape.size() / features;
+    KernelRequest request{&find_op("scaled_dot_product_attention"),
+                          {{"causal", causal}, {"scale", 0.125}},
+                          {x, x, x, x},
+                          {x},
+                          {}};
+    request.prologue = Prologue{0, normalising_loop({1, rows, features}, dtype, dtype)};
+    for (const TensorType& type : std::vector<TensorType>{{DType::f32, {rows}, {}},
+                                                          {DType::f32, {rows}, {}},
+                                                          {dtype, {features}, {}},
+                                                          {dtype, {features}, {}}})
+      request.inputs.push_back(whole(type));
+    add_computed(request);
+  }
+
   /// A product whose kernels normalise the rows of A when they read them, as before a linear layer.
   void add_normalised(DType dtype, int64_t m, int64_t n, int64_t k) {
     KernelRequest request{&find_op("batch_matmul"),
@@ -492,6 +510,8 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
   writer.add_gated_attention(DType::f32, {4, 8, 200, 64}, false);
   writer.add_gated_attention(DType::f16, {4, 8, 200, 64}, true);
   writer.add_gated_attention(DType::bf16, {4, 8, 200, 128}, false);
+  for (const DType dtype : {DType::f32, DType::f16})
+    writer.add_normalised_attention(dtype, {4, 8, 200, 64}, true);
   for (const std::string& op : gpu::ops_with_templates()) writer.add_cases(find_op(op));
   writer.add_exchange();
   writer.finish();

@@ -10,6 +10,7 @@
 #include "athanor/kernels/gpu/templates/attention_kernel.h"
 #include "athanor/kernels/gpu/templates/points.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
+#include "athanor/kernels/prologue.h"
 
 namespace athanor::gpu {
 namespace {
@@ -102,9 +103,16 @@ AttentionProblem attention_problem(const KernelRequest& request, Kind kind) {
     problem.binds += fmt::format("{}BIND({}, {});", problem.binds.empty() ? "" : " ", type, name);
     problem.arguments.push_back(argument);
   };
+  problem.computed = attention_prologue(request);
   for (size_t i = 0; i < names.size(); ++i) {
-    const OperandDesc& operand = request.inputs[i];
-    add({names[i], "const " + stored(operand.dtype), {static_cast<int>(i)}});
+    OperandDesc operand = request.inputs[i];
+    GpuLaunch::Argument from{static_cast<int>(i)};
+    if (i == 0 && problem.computed) {
+      operand.dtype = problem.computed->dtype;
+      operand.alignment = problem.computed->alignment;
+      from = problem.computed->memory;
+    }
+    add({names[i], "const " + stored(operand.dtype), from});
     if (names[i] == "lse" || names[i] == "delta") {
       (names[i] == "lse" ? problem.lse : problem.delta) = {attention_position(operand, "row", 0),
                                                            operand.dtype};
@@ -118,6 +126,8 @@ AttentionProblem attention_problem(const KernelRequest& request, Kind kind) {
                                           operand.strides[operand.strides.size() - 2], operand.strides.back(),
                                           attention_vector(operand)};
   }
+  if (problem.computed)
+    for (const Parameter& parameter : problem.computed->elements.parameters()) add(parameter);
   for (size_t i = 0; i <= request.with.size(); ++i) {
     const size_t number = i == 0 ? 0 : request.first_with() + i - 1;
     const OperandDesc& written = i == 0 ? request.output() : request.outputs[number];
@@ -141,6 +151,10 @@ std::vector<GpuCandidate> attention_candidates(const KernelRequest& request, Kin
   const AttentionProblem problem = attention_problem(request, kind);
   std::vector<GpuCandidate> candidates = flash_candidates(problem, traits);
   if (problem.tf32) return candidates;
+  // Lanes are slower than units behind a loop that computes q.
+  if (problem.computed &&
+      !flash_candidates(attention_problem(without_prologue(request), kind), traits).empty())
+    return candidates;
   std::vector<AttentionPoint> points =
       traits.grain->points->attention(problem, AttentionFootprint(problem), traits);
   if (points.empty()) points.push_back({1, 1, std::min(traits.grain->items, traits.max_group_size)});
@@ -171,10 +185,19 @@ bool stores_epilogue(const KernelRequest& request, Kind kind) {
   return kind != Kind::lse && epilogue.fits() && epilogue.reductions().empty();
 }
 
+/// Whether kernels compute the request's prologue: q's for the result, because each group reads its queries
+/// once. Keys and values are read by each group.
+bool computes_prologue(const KernelRequest& request, Kind kind) {
+  if (!request.prologue) return true;
+  const OperandDesc& q = request.inputs[0];
+  return kind == Kind::forward && request.prologue->input == 0 && q.dtype != DType::f64 &&
+         q.strides.back() == 1 && attention_prologue(request).has_value();
+}
+
 std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits) {
   if (request.output().shape.size() == 0) return {{.name = "nothing"}};
   const Kind kind = attention_kind(request);
-  if (!stores_epilogue(request, kind)) return {};
+  if (!stores_epilogue(request, kind) || !computes_prologue(request, kind)) return {};
   return kind == Kind::grad_qkv ? attention_gradients(request, traits)
                                 : attention_candidates(request, kind, traits);
 }
@@ -213,6 +236,7 @@ bool serves_attention(std::span<const TensorType> inputs, const TensorType& outp
                        .tf32 = true,
                        .finishes = true,
                        .further = true,
+                       .prologues = true,
                        .strided = true});
 
 }  // namespace

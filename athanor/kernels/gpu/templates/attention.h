@@ -1,10 +1,12 @@
 // Attention and its gradients, as its kernels see them: own rows against other rows.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/operand_prologue.h"
 #include "athanor/kernels/gpu/result_epilogue.h"
 
 namespace athanor::gpu {
@@ -49,9 +51,10 @@ struct AttentionProblem {
   bool causal = false;
   bool tf32 = false;  // factors of f32 may be rounded to tf32
   double scale = 1;
-  Matrix q, k, v, g, mask;        // without a name: not there
-  Result out, out_2;              // without a name: not there, or no matrix
-  bool with_lse = false;          // the result's kernel also stores the log-sum-exp, to out_2
+  Matrix q, k, v, g, mask;                  // without a name: not there
+  std::optional<OperandPrologue> computed;  // of the result's q: its matrix is what q is computed from
+  Result out, out_2;                        // without a name: not there, or no matrix
+  bool with_lse = false;                    // the result's kernel also stores the log-sum-exp, to out_2
   Numbers lse, delta;             // lse: also the type of the result, whose numbers lie one after another
   std::string parameters, binds;  // of the kernel
   std::vector<GpuLaunch::Argument> arguments;
@@ -106,6 +109,8 @@ int64_t attention_pitch(int64_t numbers);
 std::string attention_position(const OperandDesc& operand, const char* index, int kept);
 /// The longest vector of at most 16 bytes of a row's features that all rows are aligned to.
 int64_t attention_vector(const OperandDesc& operand);
+/// The prologue of a request whose q is computed.
+std::optional<OperandPrologue> attention_prologue(const KernelRequest& request);
 /// The op's own result, with its epilogue; and one without.
 AttentionProblem::Result attention_result(const KernelRequest& request);
 AttentionProblem::Result attention_result(const OperandDesc& written, const char* name,

@@ -25,7 +25,13 @@ std::string AttentionKernel::element(const Matrix& matrix, const std::string& ro
   std::string at = matrix.start;
   for (const auto& [index, stride] : {std::pair{row, matrix.row}, std::pair{feature, matrix.feature}})
     if (stride != 0) at += " + " + (stride == 1 ? index : fmt::format("{} * (i64){}", index, stride));
-  return fmt::format("LOAD({}, {}, {})", language_name(p_.dtype), matrix.name, at);
+  if (!computes(matrix)) return fmt::format("LOAD({}, {}, {})", language_name(p_.dtype), matrix.name, at);
+  return p_.computed->elements.call(
+      fmt::format("LOAD({}, {}, {})", language_name(p_.computed->dtype), matrix.name, at), at, row, feature);
+}
+
+std::string AttentionKernel::functions() const {
+  return (p_.computed ? p_.computed->elements.function() : std::string()) + p_.out.epilogue.function();
 }
 
 std::string AttentionKernel::own_row(const std::string& row) const {

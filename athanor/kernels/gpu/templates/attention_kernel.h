@@ -35,6 +35,9 @@ class AttentionKernel {
   const Matrix& other_2() const { return p_.by_keys() ? p_.g : p_.v; }
 
   // Pieces of expressions.
+  /// Whether the elements of the matrix are computed when they are read.
+  bool computes(const Matrix& matrix) const { return p_.computed && matrix.name == p_.q.name; }
+  std::string functions() const;                                                 // that the text calls
   const char* number() const { return p_.dtype == DType::f64 ? "f64" : "f32"; }  // the type of arithmetic
   std::string call(const char* function, const std::string& x) const;            // "exp_f32(x)"
   std::string real(double value) const;                                          // "0.125f"

@@ -8,7 +8,7 @@
 namespace athanor::gpu {
 namespace {
 
-/// The axes of a result by which kernels know an element's place; the leading ones if they are one.
+/// The axes of a result, or of q, by which kernels know an element's place; the leading ones if they are one.
 std::vector<ResultAxis> axes_of(const OperandDesc& result) {
   const auto last = static_cast<size_t>(result.shape.rank()) - 1;
   std::vector<ResultAxis> axes = {{.column = 1, .stride = 1, .extent = result.shape[-1]},
@@ -56,6 +56,12 @@ int64_t attention_vector(const OperandDesc& operand) {
   };
   while (vector > 1 && (operand.strides.back() != 1 || !fits(vector))) vector /= 2;
   return vector;
+}
+
+std::optional<OperandPrologue> attention_prologue(const KernelRequest& request) {
+  std::optional<OperandPrologue> computed = operand_prologue(request, "q_");
+  if (computed) computed->elements.axes = axes_of(request.inputs[0]);
+  return computed;
 }
 
 std::vector<Parameter> AttentionProblem::Result::parameters() const {

@@ -190,7 +190,7 @@ GpuLaunch AttentionRows::launch() {
   store();
   code_.close();
   return {.name = "attention_rows",
-          .source = p_.out.epilogue.function() + code_.text(),
+          .source = functions() + code_.text(),
           .groups = {p_.batches * chunks, 1, 1},
           .group_size = {point_.items, 1, 1},
           .local_bytes = AttentionFootprint(p_).bytes(point_),

@@ -275,7 +275,7 @@ GpuLaunch AttentionTiles::launch() {
   if (of_all()) code_.close();
   code_.close();
   return {.name = "attention_tiles",
-          .source = p_.out.epilogue.function() + code_.text(),
+          .source = functions() + code_.text(),
           .groups = {p_.batches * (of_all() ? parts_ : ceil_div(p_.own(), point_.rows)), 1, 1},
           .group_size = {point_.items, 1, 1},
           .local_bytes = AttentionFootprint(p_).bytes(point_),

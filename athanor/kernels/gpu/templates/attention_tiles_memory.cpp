@@ -66,7 +66,8 @@ void AttentionTiles::fetch_vector(const std::string& to, const Matrix& matrix, i
                                   const std::string& row) {
   const auto size = static_cast<int64_t>(size_of(p_.dtype));
   const bool near = matrix.row >= 0 && std::max(p_.queries, p_.keys) * matrix.row < (int64_t{1} << 30);
-  if (size <= 4 && near && matrix.feature == 1 && matrix.vector >= 4 && features % 4 == 0) {
+  if (size <= 4 && near && !computes(matrix) && matrix.feature == 1 && matrix.vector >= 4 &&
+      features % 4 == 0) {
     code_.line(fmt::format("u32x{} held;", size));
     code_.line(fmt::format("u32 from = (u32)({} + feature) * {};", times(row, matrix.row), size));
     code_.line(fmt::format("READ_GLOBAL({}, held, 0, (GLOBAL const u8 *)({} + {}), from);", size, matrix.name,

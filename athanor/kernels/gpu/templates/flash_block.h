@@ -98,6 +98,12 @@ class FlashBlock {
   /// Reads the item's chunks into its registers. `left`: how many rows remain from the block's first one on;
   /// "": enough.
   void load(Code& code, const std::string& left) const;
+  /// Computes them from what lies in the matrix's place, of rows from `first` on, before `end`. Returns the
+  /// functions that it calls.
+  std::string compute(Code& code, const OperandPrologue& prologue, const std::string& first,
+                      int64_t end) const;
+  /// Whether it can: a chunk's elements lie together, at multiples of 16 bytes.
+  bool computes(const OperandPrologue& prologue) const;
   /// Writes them to local memory, from element `at` on.
   void store(Code& code, const std::string& at) const;
   void copy(Code& code, const std::string& at, const std::string& left) const;

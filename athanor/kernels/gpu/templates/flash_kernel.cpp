@@ -98,6 +98,7 @@ bool FlashKernel::fits(const GpuTraits& traits, int64_t most_local_bytes) const 
   for (const FlashBlock* block :
        {&own_1_, &other_1_, own_2_ ? &*own_2_ : nullptr, other_2_ ? &*other_2_ : nullptr})
     if (block != nullptr && !block->fits()) return false;
+  if (p_.computed && (u_.reads_own_directly() || !own_1_.computes(*p_.computed))) return false;
   if (of_all() && !(kept_->fits() && shares())) return false;
   if (by_keys() && point_.block > point_.items()) return false;  // an item loads one query's numbers
   if (by_four() && (!point_.async || of_all() || point_.waves % 4 != 0 || own_1_.features() > 256 ||

@@ -17,7 +17,10 @@ void FlashKernel::load_own() {
     block.declare(code_, "first");
     code_.open("");
     block.declare_held(code_);
-    block.load(code_, fmt::format("{} - first", p_.own()));
+    if (p_.computed)
+      functions_ += block.compute(code_, *p_.computed, "first", p_.own());
+    else
+      block.load(code_, fmt::format("{} - first", p_.own()));
     block.store(code_, std::to_string(at));
     code_.close();
   };
