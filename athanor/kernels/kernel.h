@@ -201,8 +201,8 @@ class Backend : public DeviceProvider, public Allocator {
   /// The most buffers of a kernel that runs several loops in one launch; 0: it has no such kernels, because a
   /// launch costs nothing.
   virtual int64_t most_joined_buffers(int /*device*/) { return 0; }
-  /// A kernel that runs loops which differ only in extents and buffers (canonical_loop.h) and have at most one
-  /// dimension. Their buffers are numbered together. Either none of them reduces anything, or all of them
+  /// A kernel that runs loops which differ only in extents and buffers (canonical_loop.h), and have one
+  /// dimension or none. Their buffers are numbered together. Either none of them reduces anything, or all
   /// reduce their dimension, which is short, store only what their epilogue computes from that, and have no
   /// argmax.
   virtual Candidate joined_kernel(int device, std::span<const LoopProgram> loops);
