@@ -49,12 +49,22 @@ class ConcatWriter {
     return true;
   }
 
-  /// Whether the step's kernels may write results with gaps, and all its results are parts.
+  /// Whether the step's kernels may write results with gaps, and there are as many results as parts.
   bool can_write(const PlanStep& step, const PlanStep& concat) const {
+    const size_t parts = concat.request->inputs.size();
     return step.kind == PlanStep::Kind::launch && step.request && step.device == concat.device &&
            step.request->op->prim == Prim::none && !step.request->has_epilogue() &&
-           step.writes.size() == concat.reads.size() && !step.again &&
+           step.request->outputs.size() == parts && step.writes.size() == parts && !step.again &&
            backend_of(step.device).takes_strides(*step.request->op) && !is_in_segment(plan_, step);
+  }
+
+  /// Whether its elements follow each other in memory in the order of their indices.
+  static bool is_in_order(const OperandDesc& part) {
+    const Ints dense = contiguous_strides(part.shape);
+    for (int axis = 0; axis < part.shape.rank(); ++axis)
+      if (const auto a = static_cast<size_t>(axis); part.shape[axis] > 1 && part.strides[a] != dense[a])
+        return false;
+    return true;
   }
 
   /// Where each part lies. None if one of them is not a whole result of the step, or has other readers.
@@ -72,15 +82,18 @@ class ConcatWriter {
       const BufferRef& ref = concat.buffers[i];
       const auto v = static_cast<size_t>(ref.value);
       const auto output = output_of(step, ref.value);
-      if (!output || !part.dense() || ref.byte_offset != 0 || value(ref.value).layout.block != 0 ||
-          value(ref.value).kind != PlanValue::Kind::temporary || links_.readers[v].size() != 1 ||
-          part.shape.size() != value(ref.value).type.shape.size() || part.shape.size() == 0 ||
-          part.dtype != whole.dtype)
+      const bool twice = output && std::ranges::find(parts, *output, &Part::output) != parts.end();
+      if (!output || twice || !is_in_order(part) || ref.byte_offset != 0 ||
+          value(ref.value).layout.block != 0 || value(ref.value).kind != PlanValue::Kind::temporary ||
+          links_.readers[v].size() != 1 || part.shape.size() != value(ref.value).type.shape.size() ||
+          part.shape.size() == 0 || part.dtype != whole.dtype)
         return {};
+      // Of a log-sum-exp, which has no features, kernels write all numbers of a head in a row.
       const OperandDesc& result = step.request->outputs[*output];
+      if (result.shape.rank() != step.request->inputs[0].shape.rank()) return {};
       const int64_t row = pitch / whole.shape[static_cast<int>(axis)] * part.shape[static_cast<int>(axis)];
       auto places = with_pitch({0, result.strides}, result.shape.to_ints(), row, row, pitch);
-      if (!places) return {};
+      if (!places || places->strides.back() != 1) return {};
       places->offset = begin;
       begin += row;
       parts.push_back({*output, std::move(*places)});

@@ -164,7 +164,10 @@ class JoinedReductions : JoinedLoops {
  public:
   JoinedReductions(std::span<const LoopProgram> programs, const GpuTraits& traits)
       : JoinedLoops(programs, traits) {
-    items_ = gpu::power_of_two(std::min(items_, traits.grain->row_items));  // they join in halves
+    int64_t bytes = 0;  // of local memory for each item
+    for (const LoopReduction& r : pattern_.reductions) bytes += static_cast<int64_t>(size_of(r.type));
+    // A power of two, because items join in halves.
+    items_ = gpu::power_of_two(std::min({items_, traits.grain->row_items, traits.local_bytes / bytes}));
     each_ = width_ = 1;
     checks_ = true;
   }
