@@ -119,20 +119,21 @@ class JoinedLoops {
     if (checks_) code_.close();
   }
 
-  int64_t groups_of(const LoopProgram& program) const {
-    return pattern_.reductions.empty() ? ceil_div(program.iterations(), items_ * each_) : 1;
+  // The variables for the chosen loop's extent and buffers. They are those of the first one.
+  void declare_loop() {
+    const auto types = gpu::buffer_types(pattern_);
+    code_.line("const i32 group = GROUP_ID(0);");
+    if (checks_) code_.line(fmt::format("{} size = {};", index_type_, programs_.front().iterations()));
+    for (size_t m = 0; m < bound_.size(); ++m)
+      code_.line(
+          fmt::format("GLOBAL STORED({}) *m{} = buffer{};", language_name(types[m]), m, bound_[m].front()));
   }
 
   // Selections, not branches: a CPU's compiler moves them out of its loop over work-items and vectorises that
   // loop.
   void choose_loop(GpuLaunch& launch) {
-    const auto types = gpu::buffer_types(pattern_);
-    code_.line("const i32 group = GROUP_ID(0);");
+    declare_loop();
     code_.line("i32 first = 0;");
-    if (checks_) code_.line(fmt::format("{} size = {};", index_type_, programs_.front().iterations()));
-    for (size_t m = 0; m < bound_.size(); ++m)
-      code_.line(
-          fmt::format("GLOBAL STORED({}) *m{} = buffer{};", language_name(types[m]), m, bound_[m].front()));
     int64_t groups = 0;
     for (size_t p = 0; p < programs_.size(); ++p) {
       if (p > 0) {
@@ -143,7 +144,7 @@ class JoinedLoops {
           if (bound_[m][p] != bound_[m][p - 1])
             code_.line(fmt::format("m{0} = {1} ? buffer{2} : m{0};", m, here, bound_[m][p]));
       }
-      groups += groups_of(programs_[p]);
+      groups += ceil_div(programs_[p].iterations(), items_ * each_);
     }
     launch.groups = {groups, 1, 1};
   }
@@ -182,7 +183,8 @@ class JoinedReductions : JoinedLoops {
         code_.line(fmt::format("LOCAL {} shared{}[{}];", language_name(r.type), i, items_));
         launch.local_bytes += items_ * static_cast<int64_t>(size_of(r.type));
       }
-    choose_loop(launch);
+    branch_to_loop();
+    launch.groups = {static_cast<int64_t>(programs_.size()), 1, 1};
     each_reduction("{0} acc{1} = {2};", [](const LoopReduction& r) { return gpu::reduction_identity(r); });
     code_.open(fmt::format("for (i32 x = LOCAL_ID(0); x < size; x += {})", items_));
     gpu::write_steps(code_, pattern_, pattern_.body, 0, {"x"});
@@ -201,6 +203,20 @@ class JoinedReductions : JoinedLoops {
   }
 
  private:
+  // A branch, not selections: Clang would keep each comparison, for the choice of the result's buffer behind
+  // the loop over elements, in more registers than a wave has.
+  void branch_to_loop() {
+    declare_loop();
+    code_.open("switch (group)");
+    for (size_t p = 1; p < programs_.size(); ++p) {
+      std::string text = fmt::format("case {}: size = {};", p, programs_[p].iterations());
+      for (size_t m = 0; m < bound_.size(); ++m)
+        if (bound_[m][p] != bound_[m].front()) text += fmt::format(" m{} = buffer{};", m, bound_[m][p]);
+      code_.line(text + " break;");
+    }
+    code_.close();
+  }
+
   std::string acc(const LoopReduction& r) const {
     return fmt::format("acc{}", &r - pattern_.reductions.data());
   }
