@@ -1,6 +1,6 @@
 // CDNA3's matrix units for floats of 8 bits, which are fnuz there: kernels change the bits on their way. No
 // virtual GPU executes them. On virtual GPUs, and on CDNA's other chips, exchanges between lanes take their
-// place, written from AMD's descriptions of the instructions and of the type.
+// place. They decode the type as StableHLO's RFC 20230321 (fp8_fnuz) describes it.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -24,9 +24,10 @@ DEVICE f32 fnuz_value(u32 code) {
 DEVICE u32 from_lane(int lane, u32 x) { return (u32)__builtin_amdgcn_ds_bpermute(4 * lane, (int)x); }
 )";
 
-/// The unit ("AMD Instinct MI300" ISA, dense matrix layouts): lane l has eight bytes of row l % M of A and of
-/// column l % M of B, steps 8 (l / M) to 8 (l / M) + 7. Of C, its element e is in column l % M and row
-/// 8 (e / 4) + 4 (l / M) + e % 4 of 32 rows, or 4 (l / M) + e of 16.
+/// The unit, with C laid out as by CDNA's other units of this size: lane l has eight bytes of row l % M of A
+/// and of column l % M of B, steps 8 (l / M) to 8 (l / M) + 7. (In which order does not matter: A and B have
+/// the same.) Of C, its element e is in column l % M and row 8 (e / 4) + 4 (l / M) + e % 4 of 32 rows, or
+/// 4 (l / M) + e of 16.
 std::string model_of(const MatrixUnit& unit) {
   std::string text(decoding);
   text += fmt::format(
