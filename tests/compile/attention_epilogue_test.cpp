@@ -9,6 +9,7 @@
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/support/gpu_devices.h"
+#include "tests/support/sine.h"
 #include "tests/support/tile_traits.h"
 
 namespace athanor {
@@ -17,13 +18,7 @@ namespace {
 std::vector<Tensor> given;  // inputs that are used again, so that no result takes over their memory
 
 Tensor sine(const Shape& shape, double step, Device device, DType dtype) {
-  std::vector<float> values(static_cast<size_t>(shape.size()));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(std::sin(step * static_cast<double>(i)));
-  Tensor x = cast(Tensor::from(values, shape).to(device), dtype);
-  x.eval();
-  given.push_back(x);
-  return x;
+  return given.emplace_back(testing::sine(shape, step, device, dtype));
 }
 
 using Computed = std::function<std::vector<Tensor>(Device, DType)>;

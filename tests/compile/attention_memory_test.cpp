@@ -12,25 +12,17 @@
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/support/gpu_devices.h"
+#include "tests/support/sine.h"
 #include "tests/support/tile_traits.h"
 
 namespace athanor {
 namespace {
 
-Tensor wave(const Shape& shape, double step, Device device, DType dtype) {
-  std::vector<float> values(static_cast<size_t>(shape.size()));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(std::sin(step * static_cast<double>(i)));
-  Tensor x = cast(Tensor::from(values, shape).to(device), dtype);
-  x.eval();
-  return x;
-}
-
 /// Multi-head attention of x [texts, T, 3 heads features], as in a transformer: the result and x's gradient.
 std::vector<Tensor> heads_of(Device device, DType dtype, int64_t rows, int64_t heads, int64_t features,
                              int64_t texts = 2) {
-  Tensor x = wave({texts, rows, 3 * heads * features}, 0.7, device, dtype).requires_grad();
-  const Tensor weight = wave({heads * features, 5}, 0.3, device, dtype);
+  Tensor x = testing::sine({texts, rows, 3 * heads * features}, 0.7, device, dtype).requires_grad();
+  const Tensor weight = testing::sine({heads * features, 5}, 0.3, device, dtype);
   std::vector<Tensor> parts = chunk(x, 3, 2);
   for (Tensor& part : parts) part = permute(reshape(part, {texts, rows, heads, features}), {0, 2, 1, 3});
   const Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, {.causal = true});
@@ -131,9 +123,9 @@ TEST(AttentionOnTheHost, WritesTheSameNumbersIntoAConcatenation) {
 /// The gradients of attention's values, queries and keys.
 std::vector<Tensor> gradients() {
   const Shape shape{2, 3, 300, 4};
-  Tensor q = wave(shape, 0.7, {}, DType::f32).requires_grad();
-  Tensor k = wave(shape, 0.3, {}, DType::f32).requires_grad();
-  Tensor v = wave(shape, 0.5, {}, DType::f32).requires_grad();
+  Tensor q = testing::sine(shape, 0.7, {}, DType::f32).requires_grad();
+  Tensor k = testing::sine(shape, 0.3, {}, DType::f32).requires_grad();
+  Tensor v = testing::sine(shape, 0.5, {}, DType::f32).requires_grad();
   const Tensor y = scaled_dot_product_attention(q, k, v);
   sum(y * y).backward();
   return {v.grad(), q.grad(), k.grad()};
@@ -177,8 +169,8 @@ TEST(AttentionOnTheHost, WritesIntoNoConcatenationWhatHasOtherReaders) {
 
 // q's features are not adjacent in memory, so it is copied: once for all kernels.
 TEST(AttentionOnTheHost, CopiesAnInputOnce) {
-  Tensor q = wave({2, 8, 40}, 0.7, {}, DType::f32).requires_grad();
-  const Tensor k = wave({2, 40, 8}, 0.3, {}, DType::f32);
+  Tensor q = testing::sine({2, 8, 40}, 0.7, {}, DType::f32).requires_grad();
+  const Tensor k = testing::sine({2, 40, 8}, 0.3, {}, DType::f32);
   const Tensor y = scaled_dot_product_attention(transpose(q, 1, 2), k, k);
   sum(y * y).backward();
   const auto plan = plan_for({y, q.grad()});

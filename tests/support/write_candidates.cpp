@@ -170,11 +170,7 @@ class Writer {
                           {x},
                           {}};
     request.prologue = Prologue{0, normalising_loop({1, rows, features}, dtype, dtype)};
-    for (const TensorType& type : std::vector<TensorType>{{DType::f32, {rows}, {}},
-                                                          {DType::f32, {rows}, {}},
-                                                          {dtype, {features}, {}},
-                                                          {dtype, {features}, {}}})
-      request.inputs.push_back(whole(type));
+    add_norm(request, rows, features, dtype);
     add_computed(request);
   }
 
@@ -208,11 +204,7 @@ class Writer {
     const int64_t channels = x[1], pixels = x.size() / channels;
     request.prologue = Prologue{0, normalising_loop({1, pixels, channels}, dtype, dtype)};
     request.inputs.push_back(request.inputs[0]);
-    for (const TensorType& type : std::vector<TensorType>{{DType::f32, {pixels}, {}},
-                                                          {DType::f32, {pixels}, {}},
-                                                          {dtype, {channels}, {}},
-                                                          {dtype, {channels}, {}}})
-      request.inputs.push_back(whole(type));
+    add_norm(request, pixels, channels, dtype);
     add_computed(request);
   }
 
@@ -304,6 +296,15 @@ class Writer {
     };
     for (size_t i = 0; i < request.inputs.size(); ++i) use(request.inputs[i], layouts[i]);
     use(request.outputs[0], layouts.back());
+  }
+
+  /// What normalises a prologue's input: two numbers for each row, two for each column.
+  static void add_norm(KernelRequest& request, int64_t rows, int64_t columns, DType dtype) {
+    for (const TensorType& type : std::vector<TensorType>{{DType::f32, {rows}, {}},
+                                                          {DType::f32, {rows}, {}},
+                                                          {dtype, {columns}, {}},
+                                                          {dtype, {columns}, {}}})
+      request.inputs.push_back(whole(type));
   }
 
   /// The candidates of a request that compute its prologue.
