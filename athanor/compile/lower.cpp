@@ -100,13 +100,9 @@ class Lowering {
     const NoGrad off;
     std::vector<Tensor> placeholders;
     std::unordered_map<const Node*, int> known;
-    static const Op& input_op = find_primitive(Prim::input);
     for (int input : inputs) {
-      auto leaf = std::make_shared<Node>();
-      leaf->op = &input_op;
-      leaf->type = result_[input].type;
-      known[leaf.get()] = input;
-      placeholders.emplace_back(std::move(leaf));
+      placeholders.push_back(Tensor::placeholder(result_[input].type));
+      known[placeholders.back().node().get()] = input;
     }
     const Tensor meaning = node.op->decompose(placeholders, node.attrs);
     if (meaning.type() != node.type)

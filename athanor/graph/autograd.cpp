@@ -1,8 +1,9 @@
 // Reverse-mode differentiation. Gradients are built as further graph nodes, so they can be differentiated
 // again.
 #include <algorithm>
-#include <unordered_map>
+#include <functional>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,11 +22,12 @@ Tensor filled(double value, const TensorType& type) {
 }
 
 Tensor sum_of(const Tensor& a, const Tensor& b, const Node& of) {
+  if (!a.defined()) return b;
   const SourceScope line(of.where);
   const PartScope part(of.part);
   const Autocast precision(of.precision);
   static const Op& add = find_op("add");
-  return a.defined() ? apply(add, {a, b}) : b;
+  return apply(add, {a, b});
 }
 
 std::vector<Tensor> inputs_of(const Node& node) {
@@ -34,28 +36,61 @@ std::vector<Tensor> inputs_of(const Node& node) {
   return result;
 }
 
-// The nodes through which gradients flow, from `outputs` to leaves (or `targets`), newest first.
-std::vector<NodePtr> differentiable_nodes(const std::vector<Tensor>& outputs,
-                                          const std::unordered_set<const Node*>& targets) {
-  std::vector<NodePtr> found, stack;
-  std::unordered_set<const Node*> seen;
-  for (const auto& output : outputs) stack.push_back(output.node());
-  while (!stack.empty()) {
-    NodePtr node = std::move(stack.back());
-    stack.pop_back();
-    if (!(node->requires_grad || targets.contains(node.get())) || !seen.insert(node.get()).second) continue;
-    if (!node->slot && !targets.contains(node.get()))
-      for (const auto& input : node->inputs) stack.push_back(input);
-    found.push_back(std::move(node));
-  }
-  std::sort(found.begin(), found.end(), [](const NodePtr& a, const NodePtr& b) { return a->id > b->id; });
-  return found;
-}
+using Targets = std::unordered_set<const Node*>;
 
-using Gradients = std::unordered_map<const Node*, Tensor>;
+// The nodes through which gradients flow, from outputs to leaves (or targets), newest first, each with its
+// gradient.
+class Flow {
+ public:
+  Flow(const std::vector<Tensor>& outputs, const Targets& targets) : targets_(targets) {
+    // Inputs are older than what is computed from them, so a heap by age gives the order, and equal nodes one
+    // after the other.
+    std::vector<Aged> heap;
+    const auto add = [&](const NodePtr& node) {
+      if (!flows_to(*node)) return;
+      heap.push_back({node->id, &node});
+      std::ranges::push_heap(heap, {}, &Aged::id);
+    };
+    for (const auto& output : outputs) add(output.node());
+    while (!heap.empty()) {
+      std::ranges::pop_heap(heap, {}, &Aged::id);
+      const auto [id, node] = heap.back();
+      heap.pop_back();
+      if (!ids_.empty() && ids_.back() == id) continue;
+      ids_.push_back(id);
+      nodes_.push_back(*node);
+      if (!ends_at(**node))
+        for (const auto& input : (*node)->inputs) add(input);
+    }
+    gradients_.resize(nodes_.size());
+  }
+
+  size_t size() const { return nodes_.size(); }
+  const NodePtr& node(size_t i) const { return nodes_[i]; }
+  Tensor& gradient(size_t i) { return gradients_[i]; }
+  /// Null if no gradient flows to the node.
+  Tensor* gradient_of(const Node& node) {
+    const auto found = std::ranges::lower_bound(ids_, node.id, std::greater<>());
+    return found == ids_.end() || *found != node.id ? nullptr
+                                                    : &gradients_[static_cast<size_t>(found - ids_.begin())];
+  }
+  bool flows_to(const Node& node) const { return node.requires_grad || targets_.contains(&node); }
+  bool ends_at(const Node& node) const { return node.slot || targets_.contains(&node); }
+
+ private:
+  struct Aged {
+    uint64_t id;
+    const NodePtr* node;
+  };
+  const Targets& targets_;
+  std::vector<uint64_t> ids_;  // of the nodes
+  std::vector<NodePtr> nodes_;
+  std::vector<Tensor> gradients_;
+};
 
 // The gradients of one node's inputs, by the op's own rule or through its decomposition.
-std::vector<Tensor> input_gradients(const NodePtr& node, const Tensor& gradient) {
+std::vector<Tensor> input_gradients(const Tensor& output, const Tensor& gradient) {
+  const NodePtr& node = output.node();
   const SourceScope line(node->where);
   const PartScope part(node->part);
   const Autocast precision(node->precision);
@@ -64,7 +99,6 @@ std::vector<Tensor> input_gradients(const NodePtr& node, const Tensor& gradient)
   if (op.grad) {
     std::vector<bool> needed;
     for (const auto& input : inputs) needed.push_back(input.needs_grad());
-    const Tensor output(node);
     return op.grad({inputs, output, gradient, node->attrs, needed});
   }
   if (!op.decompose)
@@ -76,44 +110,39 @@ std::vector<Tensor> input_gradients(const NodePtr& node, const Tensor& gradient)
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].needs_grad() && seen.insert(inputs[i].node().get()).second)
       differentiable.push_back(inputs[i]), positions.push_back(i);
-  Tensor output;
+  Tensor composed;
   {
     const WithGrad on;  // the decomposition must be differentiable even under NoGrad
-    output = op.decompose(inputs, node->attrs);
+    composed = op.decompose(inputs, node->attrs);
   }
-  const auto gradients = grad({output}, differentiable, {gradient});
+  const auto gradients = grad({composed}, differentiable, {gradient});
   std::vector<Tensor> result(inputs.size());
   for (size_t i = 0; i < positions.size(); ++i) result[positions[i]] = gradients[i];
   return result;
 }
 
-Gradients propagate(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
-                    const std::vector<NodePtr>& nodes, const std::unordered_set<const Node*>& targets) {
-  Gradients gradients;
+void propagate(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, Flow& flow) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const SourceScope line(outputs[i].node()->where);
     const Tensor seed = seeds.empty() || !seeds[i].defined() ? filled(1, outputs[i].type()) : seeds[i];
-    Tensor& slot = gradients[outputs[i].node().get()];
-    slot = sum_of(slot, seed, *outputs[i].node());
+    if (Tensor* slot = flow.gradient_of(*outputs[i].node())) *slot = sum_of(*slot, seed, *outputs[i].node());
   }
-  for (const auto& node : nodes) {
-    const auto found = gradients.find(node.get());
-    if (found == gradients.end() || node->slot || targets.contains(node.get())) continue;
-    const Tensor gradient = std::move(found->second);
-    gradients.erase(found);
-    const auto of_inputs = input_gradients(node, gradient);
+  for (size_t n = 0; n < flow.size(); ++n) {
+    const Node& node = *flow.node(n);
+    if (!flow.gradient(n).defined() || flow.ends_at(node)) continue;
+    const Tensor gradient = std::exchange(flow.gradient(n), {});
+    const auto of_inputs = input_gradients(Tensor(flow.node(n)), gradient);
     for (size_t i = 0; i < of_inputs.size(); ++i) {
-      const Node* input = node->inputs[i].get();
-      if (!of_inputs[i].defined() || !(input->requires_grad || targets.contains(input))) continue;
-      if (of_inputs[i].type() != input->type)
+      const Node& input = *node.inputs[i];
+      if (!of_inputs[i].defined() || !flow.flows_to(input)) continue;
+      if (of_inputs[i].type() != input.type)
         throw Error(ErrorCode::internal,
-                    fmt::format("the gradient of {}'s input {} is {}, not {}", node->op->name, i,
-                                to_string(of_inputs[i].type()), to_string(input->type)));
-      Tensor& slot = gradients[input];
-      slot = sum_of(slot, of_inputs[i], *input);
+                    fmt::format("the gradient of {}'s input {} is {}, not {}", node.op->name, i,
+                                to_string(of_inputs[i].type()), to_string(input.type)));
+      Tensor& slot = *flow.gradient_of(input);
+      slot = sum_of(slot, of_inputs[i], input);
     }
   }
-  return gradients;
 }
 
 void check_all_defined(const char* what, const std::vector<Tensor>& tensors) {
@@ -130,13 +159,14 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const std::vector<Tensor>& seeds) {
   check_all_defined("output", outputs);
   check_all_defined("input", inputs);
-  std::unordered_set<const Node*> targets;
+  Targets targets;
   for (const auto& input : inputs) targets.insert(input.node().get());
-  Gradients gradients = propagate(outputs, seeds, differentiable_nodes(outputs, targets), targets);
+  Flow flow(outputs, targets);
+  propagate(outputs, seeds, flow);
   std::vector<Tensor> result;
   for (const auto& input : inputs) {
-    auto found = gradients.find(input.node().get());
-    result.push_back(found == gradients.end() ? filled(0, input.type()) : found->second);
+    const Tensor* found = flow.gradient_of(*input.node());
+    result.push_back(found && found->defined() ? *found : filled(0, input.type()));
   }
   return result;
 }
@@ -149,19 +179,19 @@ void Tensor::backward(Line line) const {
   if (!needs_grad())
     throw Error(ErrorCode::value, "backward() of a value that depends on nothing that requires a gradient",
                 {}, "Call requires_grad() on the leaves, and build the value outside NoGrad");
-  const auto nodes = differentiable_nodes({*this}, {});
-  Gradients gradients;
+  const Targets none;
+  Flow flow({*this}, none);
   {
     const NoGrad off;  // first-order gradients need no history; grad() keeps it
-    gradients = propagate({*this}, {}, nodes, {});
+    propagate({*this}, {}, flow);
   }
-  for (const auto& node : nodes) {
-    if (node->slot) {
-      if (auto found = gradients.find(node.get()); found != gradients.end())
-        node->slot->grad = sum_of(node->slot->grad, found->second, *node);
+  for (size_t i = 0; i < flow.size(); ++i) {
+    Node& node = *flow.node(i);
+    if (node.slot) {
+      if (flow.gradient(i).defined()) node.slot->grad = sum_of(node.slot->grad, flow.gradient(i), node);
     } else {
-      node->spent = true;
-      if (node->value) node->inputs.clear();
+      node.spent = true;
+      if (node.value) node.inputs.clear();
     }
   }
 }

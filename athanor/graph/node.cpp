@@ -119,17 +119,4 @@ std::string to_string(const Attrs& attrs) {
   return text;
 }
 
-// A long chain of nodes must not be released by recursion: it would overrun the stack.
-Node::~Node() {
-  std::vector<NodePtr> dying = std::move(inputs);
-  while (!dying.empty()) {
-    NodePtr node = std::move(dying.back());
-    dying.pop_back();
-    if (node && node.use_count() == 1) {
-      for (auto& input : node->inputs) dying.push_back(std::move(input));
-      node->inputs.clear();
-    }
-  }
-}
-
 }  // namespace athanor

@@ -1,7 +1,7 @@
 // Nodes: the typed, immutable vertices of the graph. Tensors are handles on them.
 #pragma once
-#include <atomic>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -12,6 +12,7 @@
 
 #include "athanor/device/device.h"
 #include "athanor/graph/dtype.h"
+#include "athanor/graph/node_ptr.h"
 #include "athanor/graph/precision.h"
 #include "athanor/graph/segment.h"
 #include "athanor/graph/shape.h"
@@ -42,8 +43,16 @@ using AttrValue = std::variant<int64_t, double, bool, std::string, Ints, DType, 
 class Attrs {
  public:
   using Entry = std::pair<const char*, AttrValue>;
+  /// An element of a braced list. Lists of integers are moved out of it instead of copied.
+  struct Given {
+    const char* name;
+    mutable AttrValue value;
+  };
   Attrs() = default;
-  Attrs(std::initializer_list<Entry> entries) : entries_(entries) {}
+  Attrs(std::initializer_list<Given> list) {
+    entries_.reserve(list.size());
+    for (const Given& given : list) entries_.emplace_back(given.name, std::move(given.value));
+  }
 
   /// The value of `name`. Throws Error(internal) if it is missing or of another type than T.
   template <class T>
@@ -87,30 +96,36 @@ using PartName = std::shared_ptr<const std::string>;
 struct GradSlot;
 
 /// A vertex: an op applied to inputs. Immutable except for its value, which evaluation sets.
-struct Node {
+struct Node : NodeCounts {
   const Op* op = nullptr;
-  std::vector<std::shared_ptr<Node>> inputs;
-  Attrs attrs;
-  TensorType type;
-  std::source_location where;      // the user's line that made it
-  PartName part;                   // the module that made it, or the parameter that it updates
-  uint64_t id = 0;                 // grows with creation, so inputs have smaller ids
+  uint64_t id = 0;  // grows with creation, so inputs have smaller ids
+  std::vector<NodePtr> inputs;
   std::shared_ptr<Storage> value;  // row-major elements, once evaluated
+  std::shared_ptr<GradSlot> slot;  // set on leaves that collect gradients
+  TensorType type;
+  Precision precision = Precision::f32;  // set by the Autocast that it was made in
+  bool requires_grad = false;
+  bool spent = false;  // backward() has used it: inputs may be dropped once evaluated
+  Segment segment;     // set by the SegmentScope that it was made in
+  Attrs attrs;
+  std::source_location where;  // the user's line that made it
+  PartName part;               // the module that made it, or the parameter that it updates
   /// Integers that the host copied to another device, kept here too for checking labels.
   std::shared_ptr<const HostArray> known;
-  std::shared_ptr<GradSlot> slot;  // set on leaves that collect gradients
   /// Set if the node will never have a value: a step failed while it updated this node, or one that it needs,
   /// in place.
   std::shared_ptr<const std::string> lost;
-  Precision precision = Precision::f32;  // set by the Autocast that it was made in
-  Segment segment;                       // set by the SegmentScope that it was made in
-  bool requires_grad = false;
-  bool spent = false;           // backward() has used it: inputs may be dropped once evaluated
-  std::atomic<int> handles{0};  // Tensors that refer to this node
 
+  Node() = default;
   ~Node();
+  /// Drops all that the node refers to.
+  void clear();
+
+  /// Memory of nodes that are gone is kept for the next ones: a step drops as many as it makes.
+  static void* operator new(size_t bytes);
+  static void operator delete(void* memory) noexcept;
 };
 
-using NodePtr = std::shared_ptr<Node>;
+inline NodeCounts& NodePtr::counts() const { return *node_; }
 
 }  // namespace athanor

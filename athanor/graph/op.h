@@ -1,9 +1,11 @@
 // Ops: everything about an operation, in one declaration.
 #pragma once
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/graph/node.h"
@@ -112,7 +114,10 @@ const Op& find_op(const std::string& name);
 std::vector<const Op*> all_ops();
 
 /// Makes a node: checks types and devices, and records the caller's line. Throws errors with that line.
-Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs = {});
+Tensor apply(const Op& op, std::span<const Operand> inputs, Attrs attrs = {});
+inline Tensor apply(const Op& op, std::initializer_list<Operand> inputs, Attrs attrs = {}) {
+  return apply(op, std::span(inputs.begin(), inputs.size()), std::move(attrs));
+}
 /// The same by name, for ops without a function: call("mish", {x}).
 Tensor call(const std::string& op, const std::vector<Operand>& inputs, Attrs attrs = {});
 

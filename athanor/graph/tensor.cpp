@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "athanor/base/error.h"
 #include "athanor/graph/op.h"
@@ -16,7 +18,7 @@ thread_local bool recording = true;
 thread_local const std::source_location* scope = nullptr;
 thread_local std::source_location scope_location;
 thread_local PartName part;
-thread_local std::vector<std::weak_ptr<Node>> pending;
+thread_local std::vector<WeakNodePtr> pending;
 std::atomic<uint64_t> next_id{1};
 Evaluator evaluator = nullptr;
 
@@ -36,7 +38,7 @@ class NoElements final : public Storage {
 
 NodePtr make_leaf(const TensorType& type, std::shared_ptr<Storage> value) {
   static const Op& input = find_op("input");
-  auto node = std::make_shared<Node>();
+  NodePtr node = NodePtr::make();
   node->op = &input;
   node->type = type;
   node->value = std::move(value);
@@ -44,42 +46,70 @@ NodePtr make_leaf(const TensorType& type, std::shared_ptr<Storage> value) {
   return node;
 }
 
-Tensor constant(double value, DType dtype, Device device) {
-  static const Op& op = find_op("constant");
-  auto node = std::make_shared<Node>();
-  node->op = &op;
-  node->attrs = {{"value", value}, {"dtype", dtype}};
+// A number as a constant of this dtype, or of f32 if that is an integer and the number has a fraction.
+NodePtr number(const Operand& operand, DType dtype, Device device) {
+  static const Op& constant = find_op("constant");
+  if (!operand.integral() && !is_float(dtype)) dtype = DType::f32;
+  NodePtr node = NodePtr::make();
+  node->op = &constant;
+  node->attrs = {{"value", operand.number()}, {"dtype", dtype}};
   node->type = {dtype, {}, device};
   node->id = next_id++;
-  return Tensor(std::move(node));
+  return node;
 }
 
-// The operand as a tensor; a number gets this dtype and device.
-Tensor as_tensor(const Operand& operand, DType dtype, Device device) {
-  if (!operand.is_number()) return operand.tensor();
-  if (!operand.integral() && !is_float(dtype)) dtype = DType::f32;
-  return constant(operand.number(), dtype, device);
+// The types of an op's operands. Few of them take no memory of the heap.
+class TypesOf {
+ public:
+  explicit TypesOf(size_t count) {
+    if (count > few_.size()) many_.reserve(count);
+  }
+  void add(const TensorType& type) {
+    if (many_.capacity() > 0) return many_.push_back(type);
+    few_[count_++] = type;
+  }
+  operator std::span<const TensorType>() const {
+    return many_.empty() ? std::span(few_).first(count_) : std::span(many_);
+  }
+
+ private:
+  std::array<TensorType, 3> few_;
+  size_t count_ = 0;
+  std::vector<TensorType> many_;
+};
+
+TensorType infer(const Op& op, std::span<const TensorType> types, const Attrs& attrs) {
+  if (op.arity >= 0 && static_cast<int>(types.size()) != op.arity)
+    throw Error(ErrorCode::usage,
+                fmt::format("{} takes {} tensors, {} were given", op.name, op.arity, types.size()));
+  if (op.arity < 0 && types.empty()) throw Error(ErrorCode::usage, op.name + " takes at least one tensor");
+  for (const auto& type : types)
+    if (type.device != types.front().device)
+      throw Error(ErrorCode::device,
+                  fmt::format("tensors on {} and {} together", to_string(types.front().device),
+                              to_string(type.device)),
+                  {}, "Move one of them: x.to(device)");
+  return op.infer(types, attrs);
 }
 
 constexpr const char* undefined_hint =
     "A Tensor that was given no value is undefined, and so is grad() before backward()";
 
-std::string describe(const std::vector<Tensor>& tensors) {
-  std::vector<std::string> types;
-  for (const auto& t : tensors) types.push_back(to_string(t.type()));
-  return fmt::format("({})", fmt::join(types, ", "));
+std::string describe(std::span<const TensorType> types) {
+  std::vector<std::string> texts;
+  for (const auto& type : types) texts.push_back(to_string(type));
+  return fmt::format("({})", fmt::join(texts, ", "));
 }
 
 }  // namespace
 
-Tensor::Tensor(NodePtr node) : node_(std::move(node)) {
-  if (node_) node_->handles.fetch_add(1, std::memory_order_relaxed);
-}
-
 void Tensor::release() {
-  if (!node_ || node_->handles.fetch_sub(1, std::memory_order_relaxed) != 1 || !node_->slot) return;
-  // This was the leaf's last handle. Its gradient may refer back to the leaf, and must not keep it alive.
-  if (node_->slot.use_count() == 1) Tensor(std::move(node_->slot->grad));
+  Node* const node = std::exchange(node_.node_, nullptr);
+  if (!node->slot) return NodePtr::drop(node, NodeCounts::reference + NodeCounts::handle);
+  // A leaf's gradient may refer back to it, and must not keep it alive without handles.
+  const NodePtr leaf = NodePtr::adopt(node);
+  const bool was_last = node->remove(NodeCounts::handle) >> 32 == 1;
+  if (was_last && node->slot.use_count() == 1) Tensor(std::move(node->slot->grad));
 }
 
 Tensor Tensor::from(const HostArray& array, Device device) {
@@ -245,7 +275,7 @@ GradMode::GradMode(bool record) : before_(recording) { recording = record; }
 GradMode::~GradMode() { recording = before_; }
 bool grad_enabled() { return recording; }
 
-Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
+Tensor apply(const Op& op, std::span<const Operand> inputs, Attrs attrs) {
   const std::source_location where = scope            ? *scope
                                      : inputs.empty() ? std::source_location::current()
                                                       : inputs.front().where();
@@ -254,42 +284,26 @@ Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
     for (const Operand& input : inputs) operands.push_back(&input);
     check_defined(op.name, operands);
   }
-  auto node = std::make_shared<Node>();
-  std::vector<Tensor> tensors;
-  std::vector<TensorType> types;
-  tensors.reserve(inputs.size());
-  types.reserve(inputs.size());
-  const Tensor* first = nullptr;
-  for (const auto& input : inputs)
-    if (!input.is_number()) {
-      first = &input.tensor();
-      break;
-    }
-  for (const auto& input : inputs) {
-    tensors.push_back(
-        as_tensor(input, first ? first->dtype() : DType::f32, first ? first->device() : Device{}));
-    types.push_back(tensors.back().type());
+  const auto first = std::ranges::find_if_not(inputs, &Operand::is_number);
+  const DType dtype = first == inputs.end() ? DType::f32 : first->tensor().dtype();
+  const Device device = first == inputs.end() ? Device{} : first->tensor().device();
+  NodePtr node = NodePtr::make();
+  node->inputs.reserve(inputs.size());
+  TypesOf types(inputs.size());
+  for (const Operand& input : inputs) {
+    node->inputs.push_back(input.is_number() ? number(input, dtype, device) : input.tensor().node());
+    types.add(node->inputs.back()->type);
   }
   try {
-    if (op.arity >= 0 && static_cast<int>(inputs.size()) != op.arity)
-      throw Error(ErrorCode::usage,
-                  fmt::format("{} takes {} tensors, {} were given", op.name, op.arity, inputs.size()));
-    if (op.arity < 0 && inputs.empty()) throw Error(ErrorCode::usage, op.name + " takes at least one tensor");
-    for (const auto& type : types)
-      if (type.device != types.front().device)
-        throw Error(ErrorCode::device,
-                    fmt::format("tensors on {} and {} together", to_string(types.front().device),
-                                to_string(type.device)),
-                    {}, "Move one of them: x.to(device)");
-    node->type = op.infer(types, attrs);
+    node->type = infer(op, types, attrs);
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}{}: {}", op.name, describe(tensors), error.problem()),
+    throw Error(error.code(), fmt::format("{}{}: {}", op.name, describe(types), error.problem()),
                 error.where().empty() ? to_string(where) : error.where(), error.hint());
   }
   if (attrs.has("device"))
     node->type.device = attrs.device("device");
-  else if (!types.empty())
-    node->type.device = types.front().device;
+  else if (!inputs.empty())
+    node->type.device = node->inputs.front()->type.device;
   node->op = &op;
   node->attrs = std::move(attrs);
   node->where = where;
@@ -297,13 +311,9 @@ Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
   node->precision = Autocast::current();
   node->segment = SegmentScope::current();
   node->id = next_id++;
-  node->inputs.reserve(tensors.size());
-  for (const auto& t : tensors) {
-    node->requires_grad |= t.node()->requires_grad;
-    node->inputs.push_back(t.node());
-  }
+  for (const NodePtr& input : node->inputs) node->requires_grad |= input->requires_grad;
   node->requires_grad = node->requires_grad && recording && op.differentiable && is_float(node->type.dtype);
-  pending.push_back(node);
+  pending.emplace_back(node);
   return Tensor(std::move(node));
 }
 
@@ -313,12 +323,12 @@ Tensor call(const std::string& op, const std::vector<Operand>& inputs, Attrs att
 
 std::vector<NodePtr> pending_nodes() {
   std::vector<NodePtr> live;
-  std::vector<std::weak_ptr<Node>> still;
+  std::vector<WeakNodePtr> still;
   for (auto& weak : pending) {
     NodePtr node = weak.lock();
     if (!node || node->value || node->lost) continue;
     still.push_back(std::move(weak));
-    if (node->handles.load(std::memory_order_relaxed) > 0) live.push_back(std::move(node));
+    if (node->handles() > 0) live.push_back(std::move(node));
   }
   pending = std::move(still);
   return live;

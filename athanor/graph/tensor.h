@@ -25,14 +25,22 @@ class Tensor {
   using Line = std::source_location;
 
   Tensor() = default;
-  explicit Tensor(NodePtr node);
-  Tensor(const Tensor& other) : Tensor(other.node_) {}
-  Tensor(Tensor&& other) noexcept : node_(std::move(other.node_)) { other.node_ = nullptr; }
+  explicit Tensor(NodePtr node) : node_(std::move(node)) {
+    if (node_) node_->add(NodeCounts::handle);
+  }
+  Tensor(const Tensor& other) {
+    if (!other.node_) return;
+    other.node_->add(NodeCounts::reference + NodeCounts::handle);
+    node_ = NodePtr::adopt(other.node_.get());
+  }
+  Tensor(Tensor&& other) noexcept = default;
   Tensor& operator=(Tensor other) noexcept {
     std::swap(node_, other.node_);
     return *this;
   }
-  ~Tensor() { release(); }
+  ~Tensor() {
+    if (node_) release();
+  }
 
   /// A tensor holding a copy of the array, on `device`.
   static Tensor from(const HostArray& array, Device device = {});
@@ -127,6 +135,8 @@ class Operand {
   // Implicit on purpose: this is how `relu(x)` and `2 * x` know their line.
   Operand(const Tensor& tensor, std::source_location where = std::source_location::current())
       : tensor_(tensor), where_(where) {}
+  Operand(Tensor&& tensor, std::source_location where = std::source_location::current())
+      : tensor_(std::move(tensor)), where_(where) {}
   Operand(double number, std::source_location where = std::source_location::current())
       : number_(number), is_number_(true), where_(where) {}
   Operand(int number, std::source_location where = std::source_location::current())

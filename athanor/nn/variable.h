@@ -16,7 +16,7 @@ class ValueMark {
   Tensor value() const { return Tensor(node_.lock()); }
 
  private:
-  std::weak_ptr<Node> node_;
+  WeakNodePtr node_;
 };
 
 /// A named place for a tensor. Tensors never change, but the place can hold another tensor later.

@@ -235,7 +235,7 @@ Tensor floor_divide(Operand a, Operand b) {
   return in_call(
       "floor_divide",
       [&] {
-        const auto x = unified({&a, &b});
+        const auto x = unified(a, b);
         const Tensor quotient = trunc_divide(x[0], x[1]);
         if (is_float(quotient.dtype())) return floor(div(x[0], x[1]));
         // If there is a remainder and the signs differ, truncation has rounded up.
@@ -250,7 +250,7 @@ Tensor remainder(Operand a, Operand b) {
   return in_call(
       "remainder",
       [&] {
-        const auto x = unified({&a, &b});
+        const auto x = unified(a, b);
         const Tensor rest = mod(x[0], x[1]);
         return where(not_equal(rest, 0) & not_equal(less(rest, 0), less(x[1], 0)), rest + x[1], rest);
       },
@@ -272,7 +272,7 @@ Tensor pow(Operand a, Operand b) {
           if (e == -1) return reciprocal(a);
           if (e == -0.5) return rsqrt(a);
         }
-        auto x = unified({&a, &b});
+        auto x = unified(a, b);
         if (!is_float(x[0].dtype())) x = {cast(x[0], DType::f32), cast(x[1], DType::f32)};
         return apply(op, {x[0], x[1]});
       },

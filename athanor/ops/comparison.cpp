@@ -108,7 +108,7 @@ Tensor compared(const Op& op, const char* name, const Operand& a, const Operand&
   return in_call(
       name,
       [&] {
-        auto x = unified({&a, &b});
+        auto x = unified(a, b);
         if (x[0].dtype() == DType::b8) x = {cast(x[0], DType::u8), cast(x[1], DType::u8)};
         if (swapped) std::swap(x[0], x[1]);
         return apply(op, {x[0], x[1]});
@@ -258,7 +258,7 @@ Tensor where(Operand condition, Operand a, Operand b) {
   return in_call(
       "where",
       [&] {
-        auto x = unified({&a, &b});
+        auto x = unified(a, b);
         const Tensor choice = as_tensor(condition);
         const Shape shape = broadcast_shapes(choice.shape(), x[0].shape());
         return apply(op, {broadcast_to(choice, shape), broadcast_to(x[0], shape), broadcast_to(x[1], shape)});

@@ -84,16 +84,16 @@ Tensor decomposed_gradient(const Op& op, std::vector<Tensor> inputs, const Attrs
   return grad({op.decompose(inputs, attrs)}, {inputs[which]}, {dy})[0];
 }
 
-std::vector<Tensor> unified(std::initializer_list<const Operand*> operands) {
+std::array<Tensor, 2> unified(const Operand& a, const Operand& b) {
   const Tensor* first = nullptr;
   DType dtype = DType::b8;
-  for (const Operand* operand : operands)
+  for (const Operand* operand : {&a, &b})
     if (!operand->is_number()) {
       dtype = first ? promote(dtype, operand->tensor().dtype()) : operand->tensor().dtype();
       if (!first) first = &operand->tensor();
     }
   Shape shape;
-  for (const Operand* operand : operands) {
+  for (const Operand* operand : {&a, &b}) {
     if (operand->is_number()) {
       if (!operand->integral() && !is_float(dtype)) dtype = DType::f32;
       if (dtype == DType::b8) dtype = DType::i64;
@@ -101,15 +101,14 @@ std::vector<Tensor> unified(std::initializer_list<const Operand*> operands) {
       shape = broadcast_shapes(shape, operand->tensor().shape());
     }
   }
-  std::vector<Tensor> result;
-  result.reserve(operands.size());
-  for (const Operand* operand : operands) {
-    const Tensor x = operand->is_number()
-                         ? constant(operand->number(), dtype, first ? first->device() : Device{})
-                         : cast(operand->tensor(), dtype);
-    result.push_back(broadcast_to(x, shape));
-  }
-  return result;
+  const auto converted = [&](const Operand& operand) {
+    if (operand.is_number())
+      return broadcast_to(constant(operand.number(), dtype, first ? first->device() : Device{}), shape);
+    const Tensor& tensor = operand.tensor();
+    if (tensor.dtype() == dtype && tensor.shape() == shape) return tensor;
+    return broadcast_to(cast(tensor, dtype), shape);
+  };
+  return {converted(a), converted(b)};
 }
 
 void need_all(std::string_view name, const std::vector<Tensor>& tensors) {
@@ -143,8 +142,8 @@ Tensor of_pair(const Op& op, const char* name, const Operand& a, const Operand& 
   return in_call(
       name,
       [&] {
-        const auto x = unified({&a, &b});
-        return apply(op, {x[0], x[1]});
+        auto x = unified(a, b);
+        return apply(op, {std::move(x[0]), std::move(x[1])});
       },
       a, b);
 }

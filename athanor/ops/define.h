@@ -1,6 +1,7 @@
 // For authors of ops: helpers to declare ops and to write the functions that apply them. docs/adding-an-op.md
 // walks through an example.
 #pragma once
+#include <array>
 #include <functional>
 #include <initializer_list>
 #include <limits>
@@ -54,8 +55,8 @@ Tensor as_float(const Operand& operand);
 /// Narrow floats as f32, others unchanged. Compositions of several steps compute in this type, so that they
 /// round once.
 Tensor widened(const Tensor& x);
-/// The operands as tensors of one dtype and one shape, to which they are broadcast.
-std::vector<Tensor> unified(std::initializer_list<const Operand*> operands);
+/// Both operands as tensors of one dtype and one shape, to which they are broadcast.
+std::array<Tensor, 2> unified(const Operand& a, const Operand& b);
 
 /// The gradient of input `which` of an op, from the output's gradient. It differentiates the op's
 /// decomposition, and can be differentiated again. Ops for gradients decompose to this.

@@ -255,7 +255,7 @@ Tensor div(Operand a, Operand b) {
   return in_call(
       "div",
       [&] {
-        auto x = unified({&a, &b});
+        auto x = unified(a, b);
         if (!is_float(x[0].dtype())) x = {cast(x[0], DType::f32), cast(x[1], DType::f32)};
         return apply(op, {x[0], x[1]});
       },

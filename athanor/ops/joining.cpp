@@ -155,7 +155,8 @@ Tensor concat(const TensorList& tensors, int axis) {
   return on_list("concat", tensors, [&] {
     const auto list = promoted(tensors);
     const int64_t along = normalize_axis(axis, list[0].rank());
-    return list.size() == 1 ? list[0] : apply(op, {list.begin(), list.end()}, {{"axis", along}});
+    return list.size() == 1 ? list[0]
+                            : apply(op, std::vector<Operand>(list.begin(), list.end()), {{"axis", along}});
   });
 }
 

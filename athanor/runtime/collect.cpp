@@ -106,7 +106,7 @@ Collected collect(std::vector<NodePtr> roots) {
       edges.push_back(search.number_of(input.get()));
       Found& one = found[edges.back()];
       ++one.edges;
-      one.owners = static_cast<int>(input.use_count());
+      one.owners = static_cast<int>(input->references());
     }
   }
   sort_by_age(computed);
@@ -133,8 +133,8 @@ Collected collect(std::vector<NodePtr> roots) {
       place(input);
       result.input_places.push_back(input.place);
       // Donated if only this evaluation refers to it.
-      result.donated.push_back(!history_kept && input.node->handles.load() == 0 &&
-                               input.owners == input.edges && input.node->value.use_count() == 1);
+      result.donated.push_back(!history_kept && input.node->handles() == 0 && input.owners == input.edges &&
+                               input.node->value.use_count() == 1);
     }
     place(found[i]);
     for (const uint32_t number : inputs) result.edges_.push_back(found[number].place);

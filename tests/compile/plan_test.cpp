@@ -282,12 +282,12 @@ TEST(Plan, TemporariesNeverOverlap) {
 }
 
 TEST(Plan, GradientsThatNobodyAsksForLeaveNothingBehind) {
-  std::weak_ptr<Node> leaf;
+  WeakNodePtr leaf;
   {
     Tensor w = ramp({5});
     w.requires_grad();
     sum(w * w).backward();  // the gradient refers to w, and w's slot refers to the gradient
-    leaf = w.node();
+    leaf = WeakNodePtr(w.node());
   }
   EXPECT_TRUE(leaf.expired());
   EXPECT_TRUE(pending_nodes().empty());

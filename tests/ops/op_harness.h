@@ -26,7 +26,7 @@ inline Device& test_device() {
 
 inline Tensor call_op(const Op& op, const std::vector<Tensor>& inputs, const Attrs& attrs) {
   if (inputs.empty()) return apply_on(test_device(), op, attrs);
-  return apply(op, {inputs.begin(), inputs.end()}, attrs);
+  return apply(op, std::vector<Operand>(inputs.begin(), inputs.end()), attrs);
 }
 
 /// Expects `actual` to equal the op's reference for the case's inputs. Returns whether it does.
