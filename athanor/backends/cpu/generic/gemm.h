@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "athanor/backends/cpu/generic/gemm_fetch.h"
 #include "athanor/backends/cpu/generic/gemm_products.h"
 #include "athanor/backends/cpu/generic/gemm_shape.h"
 #include "athanor/backends/cpu/generic/strided.h"
@@ -142,14 +143,18 @@ class Gemm {
   // The depth of the block of k that begins at `begin`.
   int64_t depth_at(int64_t begin) const { return std::min(depth_, shape_.k - begin); }
 
-  // Packs the part of A's rows, or of B's columns, that lies in the block of k from `p` on.
+  // The part of A's rows, or of B's columns, that lies in the block of k from `p` on.
+  GemmPart<T> part_of_a(const Operands& operands, int64_t row, int64_t rows, int64_t p) const {
+    return {operands.a, shape_.a.row, shape_.a.column, row, rows, p, depth_at(p)};
+  }
+  GemmPart<T> part_of_b(const Operands& operands, int64_t column, int64_t columns, int64_t p) const {
+    return {operands.b, shape_.b.column, shape_.b.row, column, columns, p, depth_at(p)};
+  }
   void pack_a(const Operands& operands, int64_t row, int64_t rows, int64_t p, Packed* to) const {
-    const GemmPart<T> part{operands.a, shape_.a.row, shape_.a.column, row, rows, p, depth_at(p)};
-    if (!products_.pack_rows(part, to)) operands.valid = false;
+    if (!products_.pack_rows(part_of_a(operands, row, rows, p), to)) operands.valid = false;
   }
   void pack_b(const Operands& operands, int64_t column, int64_t columns, int64_t p, Packed* to) const {
-    const GemmPart<T> part{operands.b, shape_.b.column, shape_.b.row, column, columns, p, depth_at(p)};
-    if (!products_.pack_columns(part, to)) operands.valid = false;
+    if (!products_.pack_columns(part_of_b(operands, column, columns, p), to)) operands.valid = false;
   }
 
   // `each` calls a body with ranges, as parallel_for does. Each thread has thread_bytes() at `threads`.
@@ -176,8 +181,7 @@ class Gemm {
                std::byte* own = threads + static_cast<size_t>(thread) * thread_bytes();
                Multiplier multiplier(products_);
                for (int64_t i = begin; i < end; ++i)
-                 run_block(operands, chunk, i / column_groups_, i % column_groups_, packed_b, own,
-                           multiplier);
+                 run_block(operands, chunk, i, i + 1 < end ? i + 1 : -1, packed_b, own, multiplier);
                if (!multiplier.finish()) operands.valid = false;
              });
       }
@@ -195,10 +199,15 @@ class Gemm {
     return std::min(shape_.m, ceil_div(shape_.m, tile_rows_) * block / row_blocks_ * tile_rows_);
   }
 
-  // Computes a block of rows, for the group `group` of the chunk's columns.
-  void run_block(const Operands& operands, const Chunk& chunk, int64_t row_block, int64_t group,
+  // Computes block `block` of rows and group of the chunk's columns. The thread's next one is `next`, or -1.
+  void run_block(const Operands& operands, const Chunk& chunk, int64_t block, int64_t next,
                  const Packed* packed_b, std::byte* memory, Multiplier& multiplier) const {
-    const int64_t row = first_row(row_block), rows = first_row(row_block + 1) - row;
+    const auto rows_of = [&](int64_t b) {
+      const int64_t begin = first_row(b / column_groups_);
+      return std::pair(begin, first_row(b / column_groups_ + 1) - begin);
+    };
+    const auto [row, rows] = rows_of(block);
+    const int64_t group = block % column_groups_;
     const int64_t begin = chunk.panels * group / column_groups_,
                   end = chunk.panels * (group + 1) / column_groups_;
     auto* packed_a = reinterpret_cast<Packed*>(memory);
@@ -206,11 +215,19 @@ class Gemm {
     for (int64_t k_block = 0; k_block < chunk.k_blocks; ++k_block) {
       const int64_t p = (chunk.first_k_block + k_block) * depth_;
       pack_a(operands, row, rows, p, packed_a);
+      PartFetch fetch;
+      const int64_t tiles = ceil_div(rows, tile_rows_) * (end - begin);
+      if (k_block + 1 < chunk.k_blocks)
+        fetch.begin(part_of_a(operands, row, rows, p + depth_), tiles);
+      else if (next >= 0)
+        fetch.begin(
+            part_of_a(operands, rows_of(next).first, rows_of(next).second, chunk.first_k_block * depth_),
+            tiles);
       for (int64_t panel = begin; panel < end; ++panel)
         run_panel(operands, {row, rows, (chunk.first_panel + panel) * tile_columns_, panel + 1 < end}, p,
                   packed_a, packed_b + offset_in(chunk, panel, k_block),
                   keeps_sums_ ? sums + (panel - begin) * tile_columns_ : nullptr,
-                  (end - begin) * tile_columns_, multiplier);
+                  (end - begin) * tile_columns_, multiplier, fetch);
     }
   }
 
@@ -246,11 +263,17 @@ class Gemm {
           const int64_t p = (first_block + block) * depth_, column = panel * tile_columns_,
                         columns = std::min(most_panels_of_few_rows * tile_columns_, last_column - column);
           pack_b(operands, column, columns, p, packed_b);
+          PartFetch fetch;
+          const int64_t next = column + columns;
+          if (next < last_column)
+            fetch.begin(part_of_b(operands, next,
+                                  std::min(most_panels_of_few_rows * tile_columns_, last_column - next), p),
+                        ceil_div(shape_.m, tile_rows_) * ceil_div(columns, tile_columns_));
           for (int64_t x = 0; x < columns; x += tile_columns_)
             run_panel(operands, {0, shape_.m, column + x, false}, p,
                       packed_a + Products::packed_size(block_rows_, depth_) * block,
                       packed_b + Products::packed_size(x, depth_at(p)),
-                      keeps_sums_ ? sums + column + x : nullptr, sums_stride(), multiplier);
+                      keeps_sums_ ? sums + column + x : nullptr, sums_stride(), multiplier, fetch);
         }
       if (!multiplier.finish()) operands.valid = false;
     };
@@ -267,7 +290,8 @@ class Gemm {
   // Adds the products of the block of k from `p` on. If sums are kept beside C, those of the panel are at
   // `kept`, in rows `kept_stride` elements apart.
   void run_panel(const Operands& operands, const Panel& panel, int64_t p, const Packed* packed_a,
-                 const Packed* packed_b, A* kept, int64_t kept_stride, Multiplier& multiplier) const {
+                 const Packed* packed_b, A* kept, int64_t kept_stride, Multiplier& multiplier,
+                 PartFetch& fetch) const {
     const bool last = p + depth_ >= shape_.k;
     T* const c = operands.c + panel.row * shape_.n + panel.column;
     A* sums = kept;
@@ -297,6 +321,7 @@ class Gemm {
         tile.next_rows = std::min<int64_t>(tile_rows_, panel.rows - next);
         if (tile.sums != nullptr) tile.next = sums + next * stride + columns;
       }
+      fetch.go_on();
       multiplier.run(tile, depth_at(p), packed_a + Products::packed_size(i, depth_at(p)), packed_b);
     }
     if (last) finish(operands, panel, kept, kept_stride, multiplier);
