@@ -33,8 +33,16 @@ HWY_INLINE hn::Vec<D> power_of_two(D d, hn::Vec<hn::RebindToSigned<D>> n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
-/// exp(x): x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial in r (Sollya's minimax of exp), then 2^n in two
-/// halves, so that results can be subnormal, 0 or infinity.
+/// x = n ln 2 + r with |r| <= ln 2 / 2. Returns p in exp(r) = 1 + r + r^2 p (Sollya's minimax polynomial).
+template <class D, class V>
+HWY_INLINE V exp_parts(D d, V x, V& n, V& r) {
+  n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504F)));
+  r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), x);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
+  return polynomial(d, r, 1.37805939e-3F, 8.37312452e-3F, 4.16695364e-2F, 1.66664720e-1F, 4.99999851e-1F);
+}
+
+/// exp(x) = exp(r) 2^n, with 2^n in two halves, so that results can be subnormal, 0 or infinity.
 template <class D, class V>
 HWY_INLINE V exp_of(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -42,12 +50,8 @@ HWY_INLINE V exp_of(D d, V x) {
   // that underflows takes a hundred cycles, so these are computed as exp(0). The order of the operands lets a
   // NaN through on x86.
   const auto vanishes = hn::Lt(x, hn::Set(d, -104.0F));
-  const V clamped = hn::IfThenZeroElse(vanishes, hn::Min(hn::Set(d, 105.0F), x));
-  const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504F)));
-  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), clamped);
-  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
-  const V p =
-      polynomial(d, r, 1.37805939e-3F, 8.37312452e-3F, 4.16695364e-2F, 1.66664720e-1F, 4.99999851e-1F);
+  V n, r;
+  const V p = exp_parts(d, hn::IfThenZeroElse(vanishes, hn::Min(hn::Set(d, 105.0F), x)), n, r);
   const V e = hn::MulAdd(hn::Mul(r, r), p, hn::Add(r, hn::Set(d, 1.0F)));
   const auto ni = hn::ConvertTo(di, n);
   const auto half = hn::ShiftRight<1>(ni);
@@ -85,16 +89,17 @@ HWY_INLINE V log_of(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, infinity), r, x);
 }
 
-/// tanh(x): an odd polynomial near 0 (Cephes), 1 - 2 / (exp(2 |x|) + 1) beyond.
+/// tanh(x) = m / (m + 2), with m = exp(2 |x|) - 1 = (exp(r) - 1) 2^n + 2^n - 1.
 template <class D, class V>
 HWY_INLINE V tanh_of(D d, V x) {
-  const V a = hn::Abs(x), s = hn::Mul(x, x);
-  const V p = polynomial(d, s, -5.70498872745e-3F, 2.06390887954e-2F, -5.37397155531e-2F, 1.33314422036e-1F,
-                         -3.33332819422e-1F);
-  const V near = hn::MulAdd(hn::Mul(p, s), a, a);
-  const V e = exp_of(d, hn::Add(a, a)), one = hn::Set(d, 1.0F);
-  const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(e, one)));
-  return hn::CopySign(hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625F)), near, far), x);
+  const hn::RebindToSigned<D> di;
+  const V a = hn::Abs(x);
+  V n, r;
+  const V p = exp_parts(d, hn::Min(hn::Set(d, 20.0F), hn::Add(a, a)), n, r);  // from 2 |x| = 20 on, tanh is 1
+  const V scale = power_of_two(d, hn::ConvertTo(di, n)), rest = hn::MulAdd(hn::Mul(r, r), p, r);
+  const V m = hn::MulAdd(scale, rest, hn::Sub(scale, hn::Set(d, 1.0F)));
+  const V t = hn::Div(m, hn::Add(m, hn::Set(d, 2.0F)));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(t, x));
 }
 
 /// erf(x): N. Juffa's two polynomials, x + x P(x^2) near 0 and 1 - exp(Q(|x|)) beyond (1 ulp).
