@@ -22,13 +22,7 @@ GpuCandidate ReductionKernels::run() {
 // Items that can share results: as many as local memory has room for, and a power of two, because they join
 // in halves.
 int64_t ReductionKernels::sharing_limit() const {
-  int64_t bytes = 0;
-  for (size_t i = 0; i < reductions(); ++i) bytes += shared_bytes(reduction(i));
-  return power_of_two(std::min(group_limit(), traits_.local_bytes / bytes));
-}
-
-int64_t ReductionKernels::shared_bytes(const LoopReduction& r) const {
-  return static_cast<int64_t>(size_of(value_type(r)) + (is_argmax(r) ? sizeof(int64_t) : 0));
+  return power_of_two(std::min(group_limit(), traits_.local_bytes / shared_bytes()));
 }
 
 void ReductionKernels::choose_shape() {
@@ -81,12 +75,7 @@ void ReductionKernels::choose_vectors() {
 void ReductionKernels::reduce() {
   Code code;
   begin_kernel(code, "reduce", parts_ > 1);
-  if (items_ > 1)
-    for (size_t i = 0; i < reductions(); ++i) {
-      code.line(fmt::format("LOCAL {} shared{}[{}];", value_name(reduction(i)), i, items_ * rows_per_group_));
-      if (is_argmax(reduction(i)))
-        code.line(fmt::format("LOCAL i64 shared_at{}[{}];", i, items_ * rows_per_group_));
-    }
+  if (items_ > 1) declare_shared(code, items_ * rows_per_group_);
   const int64_t results = rows_ ? kept_size_ : columns_;
   const int64_t groups = ceil_div(results, rows_per_group_);
   const bool items = items_ > 1;
@@ -96,9 +85,7 @@ void ReductionKernels::reduce() {
   launch.group_size = rows_ && items ? std::array{items_, rows_per_group_, int64_t{1}}
                                      : std::array{rows_per_group_, items_, int64_t{1}};
   launch.groups = {groups, parts_, 1};
-  if (items)
-    for (size_t i = 0; i < reductions(); ++i)
-      launch.local_bytes += items_ * rows_per_group_ * shared_bytes(reduction(i));
+  if (items) launch.local_bytes = items_ * rows_per_group_ * shared_bytes();
   if (in_turn_) {
     launch.group_size = {1, 1, 1};
     code.line(fmt::format("const {} first = GROUP_ID(0) * {};", index_type(), rows_per_group_));

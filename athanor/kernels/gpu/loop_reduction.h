@@ -9,14 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "athanor/kernels/gpu/accumulators.h"
 #include "athanor/kernels/gpu/loop_kernels.h"
 #include "athanor/kernels/gpu/loop_vectors.h"
 
 namespace athanor::gpu {
 
-class ReductionKernels : LoopKernels {
+class ReductionKernels : LoopKernels, Accumulators {
  public:
-  using LoopKernels::LoopKernels;
+  ReductionKernels(const LoopProgram& program, const GpuTraits& traits)
+      : LoopKernels(program, traits), Accumulators(program) {}
 
   GpuCandidate run();
 
@@ -28,21 +30,7 @@ class ReductionKernels : LoopKernels {
   void reduce();
   void join_parts();
 
-  // What is reduced.
-  size_t reductions() const { return program_.reductions.size(); }
-  const LoopReduction& reduction(size_t i) const { return program_.reductions[i]; }
-  static bool is_argmax(const LoopReduction& r) { return r.prim == Prim::argmax; }
-  /// The type that is compared or summed. An argmax carries values beside its index.
-  DType value_type(const LoopReduction& r) const {
-    return is_argmax(r) ? types_[static_cast<size_t>(r.source)] : r.type;
-  }
-  /// The local memory that it takes for each item that shares a result.
-  int64_t shared_bytes(const LoopReduction& r) const;
-  std::string value_name(const LoopReduction& r) const { return std::string(language_name(value_type(r))); }
-
-  // Accumulators: acc<i>, and at<i> for the index of an argmax; arrays if there are several lanes
-  // (loop_reduction_accumulate.cpp).
-  void declare_accumulators(Code& code) const;
+  // Elements, and the accumulators that take them (loop_reduction_accumulate.cpp).
   /// "[v]", behind an accumulator's name; "" for a single lane.
   std::string of_lane(const std::string& v) const { return lanes_ == 1 ? "" : "[" + v + "]"; }
   /// One element: the body's registers and stores, then the accumulators of lane v.
@@ -50,15 +38,6 @@ class ReductionKernels : LoopKernels {
   void accumulate(Code& code, const Names& index) const;
   /// Updates the accumulators of lane v; `source_of` names the value that a reduction takes.
   void accumulate(Code& code, const Names& index, const std::function<std::string(size_t)>& source_of) const;
-  /// Takes the larger of two (value, index). NaN is the largest value; of equal values the first one wins.
-  void take_larger(Code& code, const LoopReduction& r, const std::string& acc, const std::string& at,
-                   const std::string& value, const std::string& value_at) const;
-  /// Joins accumulators in pairs. {0} in a name stands for the reduction's number.
-  void join(Code& code, const std::string& a, const std::string& a_at, const std::string& b,
-            const std::string& b_at) const;
-  /// A value that changes no accumulator. For an argmax it is the lowest value: of equal values the first one
-  /// wins.
-  std::string neutral(const LoopReduction& r) const;
 
   /// An item's number among those that share its result.
   std::string own_item() const { return rows_ ? "LOCAL_ID(0)" : "LOCAL_ID(1)"; }
@@ -73,9 +52,7 @@ class ReductionKernels : LoopKernels {
   /// Opens a block that items without a result skip: it walks elements, and may also store some. Returns
   /// whether there are such items.
   bool open_for_results(Code& code) const;
-  /// Joins the accumulators of the items that share a result, in local memory. Only the first of them
-  /// continues.
-  void join_items(Code& code) const;
+  SharedResult shared_result() const;
   void accumulate_chunks(Code& code, const Names& index, const std::string& from,
                          const std::string& to) const;
 

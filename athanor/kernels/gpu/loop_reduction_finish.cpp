@@ -57,11 +57,7 @@ void ReductionKernels::epilogue(Code& code, const std::string& lane, const Names
                           [&](const LoopStep& e) { return in_body(e.a) || in_body(e.b) || in_body(e.c); }) ||
       std::ranges::any_of(program_.epilogue_stores, [&](const LoopStore& e) { return in_body(e.source); });
   if (reads_body) write_steps(code, program_, program_.body, 0, outside);
-  for (size_t i = 0; i < reductions(); ++i) {
-    const LoopReduction& r = reduction(i);
-    code.line(fmt::format("const {} r{} = {}{}{};", language_name(r.type), first + static_cast<int>(i),
-                          is_argmax(r) ? "at" : "acc", i, lane));
-  }
+  declare_results(code, first, lane);
   write_steps(code, program_, program_.epilogue, first + static_cast<int>(reductions()), outside);
   write_stores(code, program_, program_.epilogue_stores, outside);
 }

@@ -45,7 +45,7 @@ int ReductionKernels::open_reduced(Code& code, Names& index) const {
 }
 
 void ReductionKernels::accumulate_columns(Code& code, Names& index) {
-  declare_accumulators(code);
+  declare_accumulators(code, lanes_);
   const bool several = lanes_ > 1;
   const std::string column = several ? "column" : "first";
   if (!index.empty()) index.back() = column;
@@ -76,7 +76,7 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
     code.close();
   }
   if (guarded) code.close();
-  if (items_ > 1) join_items(code);
+  if (items_ > 1) join_items(code, shared_result(), of_lane("0"));
   const std::string count =
       ragged ? fmt::format("MIN({}, {} - first)", lanes_, inner_) : std::to_string(lanes_);
   over_lanes(fmt::format("for (int v = 0; v < {}; ++v)", count),
@@ -84,7 +84,7 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
 }
 
 void ReductionKernels::accumulate_rows(Code& code, Names& index) {
-  declare_accumulators(code);
+  declare_accumulators(code, lanes_);
   Names inside = index;
   const bool split_inner = folded().empty() && parts_ > 1, vectors = vectors_.width > 1;
   const bool guarded = open_for_results(code);
@@ -121,7 +121,7 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
          fmt::format("at{{0}}[v + {}]", half));
     code.close();
   }
-  if (items_ > 1) join_items(code);
+  if (items_ > 1) join_items(code, shared_result(), of_lane("0"));
   finish(code, "k", of_lane("0"), index);
 }
 
@@ -132,28 +132,12 @@ bool ReductionKernels::open_for_results(Code& code) const {
   return true;
 }
 
-void ReductionKernels::join_items(Code& code) const {
-  const std::string item = own_item();
-  const int64_t apart = rows_ ? 1 : rows_per_group_;  // distance of two items of a result in local memory
-  code.line(
-      fmt::format("const int mine = LOCAL_ID(1) * {} + LOCAL_ID(0);", rows_ ? items_ : rows_per_group_));
-  for (size_t i = 0; i < reductions(); ++i) {
-    code.line(fmt::format("shared{0}[mine] = acc{0}{1};", i, of_lane("0")));
-    if (is_argmax(reduction(i))) code.line(fmt::format("shared_at{0}[mine] = at{0}{1};", i, of_lane("0")));
-  }
-  code.open(fmt::format("for (int reach = {}; reach > 0; reach /= 2)", items_ / 2));
-  code.line("BARRIER();");
-  code.open(fmt::format("if ({} < reach)", item));
-  const std::string other = apart == 1 ? "mine + reach" : fmt::format("mine + reach * {}", apart);
-  join(code, "shared{0}[mine]", "shared_at{0}[mine]", fmt::format("shared{{0}}[{}]", other),
-       fmt::format("shared_at{{0}}[{}]", other));
-  code.close();
-  code.close();
-  code.line(fmt::format("if ({} != 0 || result >= {}) return;", item, rows_ ? kept_size_ : columns_));
-  for (size_t i = 0; i < reductions(); ++i) {
-    code.line(fmt::format("acc{0}{1} = shared{0}[mine];", i, of_lane("0")));
-    if (is_argmax(reduction(i))) code.line(fmt::format("at{0}{1} = shared_at{0}[mine];", i, of_lane("0")));
-  }
+SharedResult ReductionKernels::shared_result() const {
+  return {.items = items_,
+          .item = own_item(),
+          .place = fmt::format("LOCAL_ID(1) * {} + LOCAL_ID(0)", rows_ ? items_ : rows_per_group_),
+          .apart = rows_ ? 1 : rows_per_group_,
+          .nobody = fmt::format("result >= {}", rows_ ? kept_size_ : columns_)};
 }
 
 // Walks a row in chunks: one long loop computes the elements of a chunk, then another reduces them. Compilers
