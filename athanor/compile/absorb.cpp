@@ -61,7 +61,8 @@ class Absorber {
     if (!any) return;
     for (int s = 0; s < count(); ++s)
       if (step(s).request && step(s).request->has_epilogue()) drop_unread(s);
-    order();
+    // Contractions now also need what their loops read.
+    order_by_links(plan_, links_, absorbed_);
   }
 
  private:
@@ -265,36 +266,6 @@ class Absorber {
     for (auto* stores : {&program.stores, &program.epilogue_stores})
       for (LoopStore& s : *stores) renamed(s.operand);
     program.operands = std::move(used);
-  }
-
-  /// Reorders the steps so that values are written before they are read: contractions now also need what
-  /// their loops read.
-  void order() {
-    std::vector<int> waiting(plan_.steps.size(), 0);
-    std::set<int> ready;
-    const auto needed = [&](int s) {
-      std::set<int> writers;
-      for (const auto* list : {&step(s).reads, &step(s).after})
-        for (const int v : *list)
-          if (const int w = writer(v); w >= 0 && w != s) writers.insert(w);
-      return writers;
-    };
-    std::vector<std::vector<int>> later(plan_.steps.size());
-    for (int s = 0; s < count(); ++s) {
-      if (absorbed_[static_cast<size_t>(s)]) continue;
-      for (const int w : needed(s))
-        later[static_cast<size_t>(w)].push_back(s), ++waiting[static_cast<size_t>(s)];
-      if (waiting[static_cast<size_t>(s)] == 0) ready.insert(s);
-    }
-    std::vector<PlanStep> ordered;
-    while (!ready.empty()) {
-      const int s = *ready.begin();
-      ready.erase(ready.begin());
-      for (const int l : later[static_cast<size_t>(s)])
-        if (--waiting[static_cast<size_t>(l)] == 0) ready.insert(l);
-      ordered.push_back(std::move(step(s)));
-    }
-    plan_.steps = std::move(ordered);
   }
 
   Plan& plan_;

@@ -9,6 +9,7 @@
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/compile/plan.h"
+#include "athanor/kernels/row_chain.h"
 #include "athanor/kernels/row_pitch.h"
 
 namespace athanor {
@@ -72,9 +73,9 @@ class RowAligner {
   static std::vector<Use> uses_of(PlanStep& step) {
     std::vector<Use> uses;
     if (step.kind != PlanStep::Kind::launch) return uses;
-    if (step.loops.size() == 1) {
-      for (size_t b = 0; b < step.buffers.size(); ++b)
-        uses.push_back({b, &step.loops.front(), static_cast<int>(b)});
+    if (!step.loops.empty()) {
+      for (LoopProgram& program : step.loops)
+        for (size_t b = 0; b < step.buffers.size(); ++b) uses.push_back({b, &program, static_cast<int>(b)});
       return uses;
     }
     // Kernels of primitives read any strides.
@@ -96,8 +97,11 @@ class RowAligner {
 
   /// Finds values that a step reads or writes in a way that needs them without gaps.
   void find_fixed(PlanStep& step) {
+    const std::vector<Use> uses = uses_of(step);
     std::vector<bool> placeable(step.buffers.size(), false);
-    for (const Use& use : uses_of(step)) {
+    for (const Use& use : uses) placeable[use.buffer] = true;
+    const int64_t chain_row = step.chained ? row_chain(step.loops).value().row() : 0;
+    for (const Use& use : uses) {
       const BufferRef& ref = step.buffers[use.buffer];
       bool fits = use.program == nullptr || ref.byte_offset == 0;
       if (use.operand != nullptr)
@@ -106,7 +110,9 @@ class RowAligner {
         for (const LoopOperand& operand : use.program->operands)
           fits &= operand.buffer != use.number ||
                   placed(ref, {operand.offset, operand.strides}, use.program->space).has_value();
-      placeable[use.buffer] = fits;
+      // In a chain, a row has one dimension, so there may be no gaps inside it.
+      fits &= !step.chained || row_of(ref.value) == chain_row;
+      placeable[use.buffer] = placeable[use.buffer] && fits;
     }
     for (size_t b = 0; b < step.buffers.size(); ++b)
       if (!placeable[b]) pitch(step.buffers[b].value) = 0;

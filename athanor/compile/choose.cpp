@@ -104,7 +104,8 @@ class KernelChooser {
       step.why = "generated for this loop";
       return;
     }
-    step.kernel = backend.joined_kernel(step.device.index, step.loops);
+    step.kernel = step.chained ? backend.row_chain_kernel(step.device.index, step.loops)
+                               : backend.joined_kernel(step.device.index, step.loops);
     step.why = "generated for these loops";
   }
 

@@ -363,6 +363,7 @@ nlohmann::json to_json(const Plan& plan) {
     if (step.scratch_offset >= 0) s["scratch_offset"] = step.scratch_offset;
     if (step.request) s["problem"] = step.request->key();
     if (step.loops.size() == 1) s["loop"] = to_string(step.loops.front());
+    if (step.chained) s["chained"] = true;
     if (step.loops.size() > 1)
       for (const auto& loop : step.loops) s["loops"].push_back(to_string(loop));
     steps.push_back(std::move(s));

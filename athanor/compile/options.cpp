@@ -14,8 +14,8 @@ namespace athanor {
 namespace {
 
 constexpr std::array<std::string_view, pass_count> names = {
-    "dedicated", "epilogue", "simplify", "layout",    "fuse",      "inplace",
-    "join",      "tune",     "replay",   "recompute", "libraries", "prologue"};
+    "dedicated", "epilogue", "simplify",  "layout",    "fuse",     "inplace", "join",
+    "tune",      "replay",   "recompute", "libraries", "prologue", "chain"};
 
 bool env_flag(const char* name) {
   const char* value = std::getenv(name);

@@ -24,8 +24,9 @@ enum class Pass : uint8_t {
   recompute,  // values recomputed instead of kept: those of nn::checkpoint, and for a memory limit
   libraries,  // on GPUs, kernels of vendors' libraries beside our own
   prologue,   // elementwise ops computed inside the kernel of the contraction behind them
+  chain,      // loops that walk the same rows computed row by row, in one launch
 };
-constexpr int pass_count = 12;
+constexpr int pass_count = 13;
 
 /// How a plan's kernels are chosen by default.
 enum class Tuning : uint8_t {

@@ -33,7 +33,7 @@ std::string PlanStep::name() const {
       ++same->second;
   }
   std::vector<std::string> names;
-  const bool several = loops.size() > 1;
+  const bool several = loops.size() > 1 && !chained;
   for (const auto& [op, count] : counted)
     names.push_back(count == 1 || several ? op : fmt::format("{}({})", op, count));
   const std::string all =
@@ -131,6 +131,8 @@ Plan schedule(const Graph& graph, const std::vector<bool>& donated, const Compil
   Plan plan =
       make_steps(fuse_epilogues(add_copies(choose_layouts(graph, options)), donated, options), options);
   if (options.enabled(Pass::inplace)) write_concats(plan);
+  // To report which tensor has a NaN, each loop must be a step by itself.
+  if (options.enabled(Pass::chain) && !options.spares_memory && !options.check_nan) chain_rows(plan);
   if (options.enabled(Pass::epilogue) && !options.spares_memory) absorb_loops(plan, donated);
   // To report which tensor has a NaN, each one must be in memory.
   if (options.enabled(Pass::prologue) && !options.spares_memory && !options.check_nan) absorb_prologues(plan);

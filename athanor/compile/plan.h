@@ -77,6 +77,7 @@ struct PlanStep {
   std::string where;                     // the user's line of the last op
   std::vector<std::string> parts;        // parts of the model that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and the least memory that is read and written
+  bool chained = false;     // several loops run one after the other, row by row (kernels/row_chain.h)
   int updated = 0;          // for several loops that each update tensors in place: how many tensors
   bool off_device = false;  // the host computes it, because the op's device cannot
   bool again = false;       // computes what an earlier step has computed (recompute)
@@ -149,6 +150,9 @@ struct Plan {
 Plan make_steps(const Graph& graph, const CompileOptions& options);
 /// Has kernels write results that only a concatenation reads where they belong in it, if they can.
 void write_concats(Plan& plan);
+/// Runs loops that walk the same rows one after the other in one launch, if the device's backend has such
+/// kernels: the statistics of a norm and its end, the gradients of its input and its weights.
+void chain_rows(Plan& plan);
 /// Runs loops that read a contraction's result in the contraction's kernel, if the device's kernels can:
 /// elementwise loops with any results, and sums of rows, of columns and of channels. Values that only such
 /// loops read are not stored. `donated`: see compile().

@@ -13,6 +13,34 @@ StepLinks::StepLinks(const Plan& plan) : writer(plan.values.size(), -1), readers
   }
 }
 
+void order_by_links(Plan& plan, const StepLinks& links, const std::vector<bool>& removed) {
+  std::vector<int> waiting(plan.steps.size(), 0);
+  std::set<int> ready;
+  const auto needed = [&](const PlanStep& step, int s) {
+    std::set<int> writers;
+    for (const auto* list : {&step.reads, &step.after})
+      for (const int v : *list)
+        if (const int w = links.writer[static_cast<size_t>(v)]; w >= 0 && w != s) writers.insert(w);
+    return writers;
+  };
+  std::vector<std::vector<int>> later(plan.steps.size());
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    if (removed[s]) continue;
+    for (const int w : needed(plan.steps[s], static_cast<int>(s)))
+      later[static_cast<size_t>(w)].push_back(static_cast<int>(s)), ++waiting[s];
+    if (waiting[s] == 0) ready.insert(static_cast<int>(s));
+  }
+  std::vector<PlanStep> ordered;
+  while (!ready.empty()) {
+    const auto s = static_cast<size_t>(*ready.begin());
+    ready.erase(ready.begin());
+    for (const int l : later[s])
+      if (--waiting[static_cast<size_t>(l)] == 0) ready.insert(l);
+    ordered.push_back(std::move(plan.steps[s]));
+  }
+  plan.steps = std::move(ordered);
+}
+
 bool is_in_segment(const Plan& plan, const PlanStep& step) {
   return std::ranges::any_of(step.writes,
                              [&](int v) { return plan.values[static_cast<size_t>(v)].segment.number != 0; });

@@ -15,6 +15,9 @@ struct StepLinks {
   std::vector<std::set<int>> readers;  // for each value: the steps that read it or must come after it
 };
 
+/// Removes steps, and reorders the others so that values are written before they are read, by the links.
+void order_by_links(Plan& plan, const StepLinks& links, const std::vector<bool>& removed);
+
 /// The most buffers that an absorbed loop reads, and the most steps: all are computed for each element of a
 /// tile that waits in registers.
 constexpr size_t most_absorbed_inputs = 14, most_absorbed_steps = 128;

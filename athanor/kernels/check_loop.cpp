@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "athanor/base/error.h"
@@ -195,15 +196,19 @@ class LoopCheck {
     queue_of(device).finish();
   }
 
-  /// How the results of the part differ from the host's; "" if they agree.
-  std::string mismatch(LoopProgram part) {
+  /// How the results of the part differ from the host's; "" if they agree. `earlier`: buffers that earlier
+  /// loops of the kernel have written, from whose results on the device the host goes on.
+  std::string mismatch(LoopProgram part, const std::set<int>& earlier) {
     part.buffers = static_cast<int>(buffers_.size());
     std::vector<Binding> bindings;
     for (const auto& memory : expected_) bindings.push_back({memory.get(), 0});
     for (const LoopOperand& operand : part.operands) {
       const auto b = static_cast<size_t>(operand.buffer);
       for (const Run& run : runs_of(part, operand, false))
-        fill_repeating(expected_[b]->address(), numbers_[b], run.first, run.last);
+        if (earlier.contains(operand.buffer))
+          copy_result(operand, run, *expected_[b]);
+        else
+          fill_repeating(expected_[b]->address(), numbers_[b], run.first, run.last);
     }
     const Candidate host = backend_of(Device{}).loop_kernel(0, part);
     const auto scratch = allocate(Device{}, std::max<size_t>(1, host.scratch_bytes));
@@ -219,15 +224,18 @@ class LoopCheck {
   }
 
  private:
+  void copy_result(const LoopOperand& operand, const Run& run, Storage& to) const {
+    const size_t size = size_of(operand.dtype);
+    got_[static_cast<size_t>(operand.buffer)]->read(
+        static_cast<std::byte*>(to.address()) + static_cast<size_t>(run.first) * size,
+        static_cast<size_t>(run.first) * size, static_cast<size_t>(run.last - run.first + 1) * size);
+  }
+
   std::string mismatch_of(const LoopProgram& part, const LoopOperand& operand, bool results) const {
     const auto b = static_cast<size_t>(operand.buffer);
     const LoopBuffer& buffer = buffers_[b];
     const std::vector<int64_t> elements = elements_of(part, operand, results);
-    const size_t size = size_of(buffer.dtype);
-    for (const Run& run : runs_of(part, operand, results))
-      got_[b]->read(static_cast<std::byte*>(read_[b]->address()) + static_cast<size_t>(run.first) * size,
-                    static_cast<size_t>(run.first) * size,
-                    static_cast<size_t>(run.last - run.first + 1) * size);
+    for (const Run& run : runs_of(part, operand, results)) copy_result(operand, run, *read_[b]);
     const std::string wrong =
         difference(to_doubles(gathered(*read_[b], elements, buffer.dtype)),
                    to_doubles(gathered(*expected_[b], elements, buffer.dtype)), elements, buffer);
@@ -248,9 +256,14 @@ std::string loop_mismatch(Device device, const std::vector<LoopProgram>& loops, 
   for (const uint32_t seed : {12345U, 54321U}) {
     LoopCheck check(device, buffers, candidate, seed);
     wrong.clear();
-    for (const LoopProgram& loop : loops)
+    std::set<int> earlier;
+    for (const LoopProgram& loop : loops) {
       for (LoopProgram& part : parts_of(loop))
-        if (wrong.empty()) wrong = check.mismatch(std::move(part));
+        if (wrong.empty()) wrong = check.mismatch(std::move(part), earlier);
+      for (const auto* stores : {&loop.stores, &loop.epilogue_stores})
+        for (const LoopStore& store : *stores)
+          earlier.insert(loop.operands[static_cast<size_t>(store.operand)].buffer);
+    }
     if (wrong.empty()) break;
   }
   return wrong;

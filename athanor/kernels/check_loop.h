@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-/// Runs the kernel of a loop, or of several loops in one launch, and the host's kernels of them, on random
+/// Runs the kernel of a loop, or of loops that run together, and the host's kernels of them, on random
 /// numbers: "buffer 2: element 7 of 100 is 1.5, not 2", or "" if both agree. Of a long loop, the host
 /// computes three parts, and only these are compared. Comparing nearly equal numbers may give different
 /// results on two devices. So if few elements differ, the check is repeated with other numbers.

@@ -103,6 +103,10 @@ double KernelRequest::rounding() const {
   return allowed;
 }
 
+Candidate Backend::row_chain_kernel(int /*device*/, std::span<const LoopProgram> /*loops*/) {
+  throw Error(ErrorCode::internal, "this backend runs no chains of loops");
+}
+
 Candidate Backend::joined_kernel(int /*device*/, std::span<const LoopProgram> /*loops*/) {
   throw Error(ErrorCode::internal, fmt::format("{} has no kernels for several loops", name()));
 }

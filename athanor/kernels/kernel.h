@@ -206,6 +206,10 @@ class Backend : public DeviceProvider, public Allocator {
   /// reduce their dimension, which is short, store only what their epilogue computes from that, and have no
   /// argmax.
   virtual Candidate joined_kernel(int device, std::span<const LoopProgram> loops);
+  /// Whether it has a kernel that runs these loops one after the other, row by row, so that a row stays in
+  /// caches between them. They form a row chain (row_chain.h), and their buffers are numbered together.
+  virtual bool takes_row_chain(int /*device*/, std::span<const LoopProgram> /*loops*/) { return false; }
+  virtual Candidate row_chain_kernel(int device, std::span<const LoopProgram> loops);
   /// The device's queue for kernels.
   virtual Queue& queue(int device) = 0;
   /// Its queues for copies from and to other devices, which run beside kernels; the same queue if there is

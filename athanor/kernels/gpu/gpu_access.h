@@ -50,6 +50,13 @@ class KernelLanguageBackend : public Backend {
   }
   std::string slow_in(int device, DType dtype) override { return gpu_slow_in(dtype, access(device).traits); }
   int64_t most_joined_buffers(int device) override { return access(device).traits.max_buffers; }
+  bool takes_row_chain(int device, std::span<const LoopProgram> loops) override {
+    return gpu_takes_row_chain(loops, access(device).traits);
+  }
+  Candidate row_chain_kernel(int device, std::span<const LoopProgram> loops) override {
+    const GpuAccess known = access(device);
+    return known.make(gpu_row_chain(loops, known.traits));
+  }
   Candidate joined_kernel(int device, std::span<const LoopProgram> loops) override {
     const GpuAccess known = access(device);
     return known.make(gpu_joined_loops(loops, known.traits));

@@ -118,6 +118,12 @@ std::vector<GpuCandidate> gpu_loop_candidates(const LoopProgram& program, const 
 /// numbered together.
 GpuCandidate gpu_joined_loops(std::span<const LoopProgram> programs, const GpuTraits& traits);
 
+/// One launch for loops that run one after the other, row by row (kernels/row_chain.h), and a second one that
+/// joins the parts of sums over rows, if there are any. Whether the generator has a kernel for such a chain,
+/// and the device gains from it.
+bool gpu_takes_row_chain(std::span<const LoopProgram> loops, const GpuTraits& traits);
+GpuCandidate gpu_row_chain(std::span<const LoopProgram> loops, const GpuTraits& traits);
+
 /// The targets of the kernel language.
 enum class GpuTarget : uint8_t { opencl, cuda, hip };
 struct GpuTargetName {

@@ -59,6 +59,10 @@ struct Grain {
   /// most GPUs holds. (A guess: each item then has many bytes in flight.)
   int64_t loop_filling = 1024;
 
+  /// Whether loops over the same rows run in one launch, row by row: between them, a row stays in the caches
+  /// of the unit whose items share it.
+  bool chains_rows = true;
+
   /// Elements that each item reduces, at least, before more items or a second launch share them.
   int64_t reduced = 16;
 
@@ -109,6 +113,7 @@ inline constexpr Grain coarse_grain{.side_by_side = 1,
                                     .results_in_turn = 16,
                                     .shifted_work = 32768,
                                     .shifted_weights_work = 8192,
+                                    .chains_rows = false,
                                     .reduced = 4096,
                                     .gemm_parts = 1,
                                     .reduction_parts = 2,

@@ -99,12 +99,14 @@ std::optional<VectorRows> rows_of(const LoopProgram& program, int64_t width) {
 }
 
 void write_whole(Code& code, const LoopProgram& program, int64_t width, std::string_view index_type,
-                 const std::vector<std::string>& index, const WithElement& also) {
+                 const std::vector<std::string>& index, const WithElement& also,
+                 const std::vector<std::string>& known) {
   const auto operand = [&](int number) -> const LoopOperand& {
     return program.operands[static_cast<size_t>(number)];
   };
   const auto place = [&](const LoopOperand& o) { return affine(o.offset, o.strides, index); };
-  std::vector<std::string> held(program.operands.size());
+  std::vector<std::string> held = known;
+  held.resize(program.operands.size());
   for (const LoopStep& s : program.body) {
     if (s.kind != LoopStep::Kind::load || !held[static_cast<size_t>(s.operand)].empty()) continue;
     const LoopOperand& o = operand(s.operand);
@@ -175,7 +177,8 @@ std::vector<VectorRows> vector_rows(const LoopProgram& program, const GpuTraits&
 }
 
 void write_block(Code& code, const LoopProgram& program, const VectorRows& rows, std::string_view index_type,
-                 std::vector<std::string> index, const std::string& block, const WithElement& also) {
+                 std::vector<std::string> index, const std::string& block, const WithElement& also,
+                 const std::vector<std::string>& known) {
   index.back().clear();
   const bool before = rows.begins_before();
   const std::string shift =
@@ -183,21 +186,22 @@ void write_block(Code& code, const LoopProgram& program, const VectorRows& rows,
   code.line(fmt::format("const {} at = {} * {}{};", index_type, block, rows.width, shift));
   index.back() = "at";
   write_vector(code, program, {rows.width, std::to_string(program.space.back()), before, !rows.whole},
-               index_type, std::move(index), also);
+               index_type, std::move(index), also, known);
 }
 
 void write_vector(Code& code, const LoopProgram& program, const VectorPlace& place,
-                  std::string_view index_type, std::vector<std::string> index, const WithElement& also) {
+                  std::string_view index_type, std::vector<std::string> index, const WithElement& also,
+                  const std::vector<std::string>& known) {
   const auto& [width, extent, before, behind] = place;
-  if (!behind) return write_whole(code, program, width, index_type, index, also);
+  if (!behind) return write_whole(code, program, width, index_type, index, also, known);
   const std::string at = index.back();
   code.open(fmt::format("if ({}{} + {} <= {})", before ? at + " >= 0 && " : "", at, width, extent));
-  write_whole(code, program, width, index_type, index, also);
+  write_whole(code, program, width, index_type, index, also, known);
   code.close();
   code.open(fmt::format("else for ({} x = {}; x < MIN({} + {}, {}); ++x)", index_type,
                         before ? fmt::format("MAX({}, 0)", at) : at, at, width, extent));
   index.back() = "x";
-  write_steps(code, program, program.body, 0, index);
+  write_steps(code, program, program.body, 0, index, known);
   write_stores(code, program, program.stores, index);
   if (also) also(index);
   code.close();

@@ -32,9 +32,11 @@ std::vector<VectorRows> vector_rows(const LoopProgram& program, const GpuTraits&
 /// Writes what else is done with the element at an index, besides the loop's body.
 using WithElement = std::function<void(const std::vector<std::string>& index)>;
 
-/// Lines that compute the elements of vector `block` of the row with this index.
+/// Lines that compute the elements of vector `block` of the row with this index. `known`: for each operand,
+/// the C expression of all its elements in the row, if it is not loaded from memory; "" if it is.
 void write_block(Code& code, const LoopProgram& program, const VectorRows& rows, std::string_view index_type,
-                 std::vector<std::string> index, const std::string& block, const WithElement& also = {});
+                 std::vector<std::string> index, const std::string& block, const WithElement& also = {},
+                 const std::vector<std::string>& known = {});
 
 /// The same for the vector whose first element has this index, in a row of `extent` elements.
 struct VectorPlace {
@@ -43,6 +45,7 @@ struct VectorPlace {
   bool may_begin_before = false, may_end_behind = true;
 };
 void write_vector(Code& code, const LoopProgram& program, const VectorPlace& place,
-                  std::string_view index_type, std::vector<std::string> index, const WithElement& also = {});
+                  std::string_view index_type, std::vector<std::string> index, const WithElement& also = {},
+                  const std::vector<std::string>& known = {});
 
 }  // namespace athanor::gpu

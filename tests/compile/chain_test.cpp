@@ -1,0 +1,110 @@
+// Loops that walk the same rows run in one launch: which do, and that results stay the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "athanor/compile/plan.h"
+#include "athanor/kernels/row_chain.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/evaluate.h"
+
+namespace athanor {
+namespace {
+
+// A GPU that need not exist: one can make plans for it.
+Device gpu_of_plans() { return parse_device("offline"); }
+
+Tensor wave(const Ints& shape, double step, Device device) {
+  std::vector<double> values(static_cast<size_t>(Shape(shape).size()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(step * static_cast<double>(i + 1));
+  return Tensor::from(from_doubles(DType::f32, Shape(shape), values), device);
+}
+
+/// A norm of x + branch, and the gradients of all that it reads.
+std::vector<Tensor> norm_and_gradients(Device device, const Ints& shape) {
+  const Ints column{shape.back()};
+  Tensor x = wave(shape, 0.7, device), branch = wave(shape, 0.3, device), weight = wave(column, 1.1, device),
+         bias = wave(column, 0.9, device);
+  for (Tensor* one : {&x, &branch, &weight, &bias}) one->requires_grad();
+  const Tensor y = layer_norm(x + branch, 1, weight, bias);
+  const Tensor loss = sum(y * wave(shape, 0.2, device));
+  loss.backward();
+  return {loss, y, x.grad(), branch.grad(), weight.grad(), bias.grad()};
+}
+
+int64_t chains(const Plan& plan) { return std::ranges::count(plan.steps, true, &PlanStep::chained); }
+
+// Every value is written before it is read.
+void expect_written_first(const Plan& plan) {
+  std::set<int> written(plan.inputs.begin(), plan.inputs.end());
+  for (const PlanStep& step : plan.steps) {
+    for (const int v : step.reads) EXPECT_TRUE(written.contains(v)) << step.name_and_parts();
+    written.insert(step.writes.begin(), step.writes.end());
+  }
+}
+
+TEST(Chain, ANormAndItsGradientsAreFewLaunches) {
+  const auto plan_of = [] { return plan_for(norm_and_gradients(gpu_of_plans(), {64, 32, 96})); };
+  const auto together = plan_of();
+  const ScopedDisable off("chain");
+  const auto apart = plan_of();
+  EXPECT_EQ(chains(*apart), 0);
+  EXPECT_GE(chains(*together), 1);
+  EXPECT_LE(together->steps.size() + 3, apart->steps.size()) << explain(*together) << explain(*apart);
+  EXPECT_LT(together->flops(), apart->flops() * 3 / 2);
+  EXPECT_LT(together->bytes(), apart->bytes() * 4 / 5);
+  EXPECT_LE(together->arena_bytes(), apart->arena_bytes() * 5 / 4);
+  EXPECT_NE(explain(*together).find("chain of "), std::string::npos) << explain(*together);
+  expect_written_first(*together);
+  for (const PlanStep& step : together->steps) {
+    if (!step.chained) continue;
+    const auto chain = row_chain(step.loops);
+    ASSERT_TRUE(chain);
+    EXPECT_EQ(chain->row(), 96);
+    EXPECT_EQ(chain->rows(), 64 * 32);
+    for (const int v : step.reads) EXPECT_EQ(std::ranges::count(step.writes, v), 0);
+  }
+}
+
+TEST(Chain, NotOnTheHostNorWhileLookingForNaN) {
+  EXPECT_EQ(chains(*plan_for(norm_and_gradients({}, {64, 96}))), 0);
+  compile_options().check_nan = true;
+  EXPECT_EQ(chains(*plan_for(norm_and_gradients(gpu_of_plans(), {64, 96}))), 0);
+  compile_options().check_nan = false;
+}
+
+TEST(Chain, LoopsOverDifferentRowsStayApart) {
+  const Tensor x = wave({48, 96}, 0.7, gpu_of_plans());
+  const Tensor rows = sum(x, {1}), columns = sum(x, {0});
+  // The second loop needs the sum of every row.
+  const auto plan = plan_for({rows, x * broadcast_to(sum(rows * rows), {48, 96}), columns * columns});
+  for (const PlanStep& step : plan->steps) EXPECT_LE(step.loops.size(), 2U) << explain(*plan);
+  expect_written_first(*plan);
+}
+
+TEST(Chain, ResultsStayTheSame) {
+  for (const Ints& shape : {Ints{3, 5, 33}, Ints{40, 64}, Ints{2, 70, 16}}) {
+    const auto values = [&](Device device) {
+      std::vector<std::vector<float>> all;
+      const auto results = norm_and_gradients(device, shape);
+      eval(results);
+      for (const Tensor& one : results) all.push_back(one.to_vector<float>());
+      return all;
+    };
+    const auto want = values({});
+    for (const DeviceInfo& info : list_devices()) {
+      SCOPED_TRACE(to_string(info.device));
+      const auto got = values(info.device);
+      const auto again = values(info.device);
+      EXPECT_EQ(got, again);
+      for (size_t i = 0; i < want.size(); ++i)
+        for (size_t k = 0; k < want[i].size(); ++k)
+          ASSERT_NEAR(got[i][k], want[i][k], 1e-4 * std::max(1.0F, std::abs(want[i][k]))) << i << " " << k;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace athanor
