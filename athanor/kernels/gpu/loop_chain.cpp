@@ -81,8 +81,7 @@ void ChainKernel::choose_shape() {
   groups_ = ceil_div(rows, slots_);
   if (columns_) {
     turns_ = std::max(ceil_div(groups_, most_column_groups * units),
-                      std::min(groups_ / (least_column_groups * units), worthwhile_turns));
-    turns_ = std::max<int64_t>(turns_, 1);
+                      std::min(ceil_div(groups_, least_column_groups * units), worthwhile_turns));
     groups_ = ceil_div(groups_, turns_);
   }
   ragged_ = groups_ * turns_ * slots_ != rows;
