@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <random>
 
 #include "athanor/kernels/gpu/gpu_access.h"
-#include "gpu_kernels.h"
+#include "f8_codes.h"
 
 namespace athanor::testing {
 namespace {
@@ -52,33 +51,10 @@ std::string model_of(const MatrixUnit& unit) {
   return text + "}\n";
 }
 
-/// A matrix of these codes, in row-major order.
-TestOperand matrix(const Shape& shape, const std::vector<uint8_t>& codes, const Ints& strides = {}) {
-  TestOperand operand =
-      make_value(DType::f8e4m3, shape, std::vector<double>(static_cast<size_t>(shape.size())), {}, strides);
-  auto* const memory = static_cast<uint8_t*>(operand.address());
-  for (int64_t i = 0; i < shape.size(); ++i)
-    memory[offset_of(operand.desc, i)] = codes[static_cast<size_t>(i)];
-  // Strides of 0 repeat the last codes.
-  for (int64_t i = 0; i < shape.size(); ++i) {
-    f8e4m3 element;
-    element.bits = memory[offset_of(operand.desc, i)];
-    operand.values[static_cast<size_t>(i)] = static_cast<double>(static_cast<float>(element));
-  }
-  return operand;
-}
-
 bool is_nan(uint8_t code) { return (code & 0x7f) == 0x7f; }
 
-/// Any numbers, some of them -0.
 TestOperand numbers(const Shape& shape, unsigned seed, const Ints& strides = {}) {
-  std::mt19937 generator(seed);
-  std::vector<uint8_t> codes(static_cast<size_t>(shape.size()));
-  for (uint8_t& code : codes) {
-    code = static_cast<uint8_t>(generator());
-    if (is_nan(code) || generator() % 8 == 0) code = 0x80;
-  }
-  return matrix(shape, codes, strides);
+  return numbers_by_codes(DType::f8e4m3, shape, seed, strides);
 }
 
 class GpuFnuz : public ::testing::Test {
@@ -157,20 +133,15 @@ TEST_F(GpuFnuz, BitsOfEachPairOfCodes) {
   EXPECT_EQ(run_on(device, change, {}, {DType::i32, shape, {}, contiguous_strides(shape)}), want);
 }
 
-// Row i of A has code i at one step, and column j of B code j at all steps: each product of two codes is one
-// element, and exact.
 TEST_F(GpuFnuz, EveryProductOfTwoCodes) {
-  constexpr int64_t codes = 256, k = 80;
-  std::vector<uint8_t> a(codes * k), b(k * codes);
-  for (size_t i = 0; i < a.size(); ++i) a[i] = i % 3 == 0 ? 0x80 : 0;
-  for (int64_t i = 0; i < codes; ++i) {
-    a[static_cast<size_t>(i * k + i * 7 % k)] = static_cast<uint8_t>(i);
-    for (int64_t step = 0; step < k; ++step)
-      b[static_cast<size_t>(step * codes + i)] = static_cast<uint8_t>(i);
-  }
+  const EveryCode every;
+  const int64_t codes = EveryCode::codes, k = EveryCode::k;
   const Shape shape_a{1, codes, k}, shape_b{1, k, codes};
-  check({matrix(shape_a, a), matrix(shape_b, b)});
-  check({matrix(shape_a, a, {codes * k, 1, codes}), matrix(shape_b, b, {codes * k, 1, k})});
+  const auto matrix = [](const Shape& shape, const std::vector<uint8_t>& of, const Ints& strides = {}) {
+    return matrix_of_codes(DType::f8e4m3, shape, of, strides);
+  };
+  check({matrix(shape_a, every.a), matrix(shape_b, every.b)});
+  check({matrix(shape_a, every.a, {codes * k, 1, codes}), matrix(shape_b, every.b, {codes * k, 1, k})});
 }
 
 TEST_F(GpuFnuz, OddShapesAndBatches) {

@@ -137,13 +137,16 @@ def flops_of(program, trace):
 
 def peak_of(chip, dtype):
     """FLOPs of a SIMD in a cycle: the published peak for operands of the type and sums in f32."""
+    eights = {"fp8", "bf8"} & set(chip.matrix)
+    if dtype in ("f8e4m3", "f8e5m2") and not eights:
+        return peak_of(chip, "f16")  # lanes widen them
     vector = chip.fma_flops / chip.simds
     if dtype == "f16":
         vector *= max(chip.packed_f16, 1)  # GP10x computes f16 faster as f32
     if dtype == "i8" and not {"i8", "iu8"} & set(chip.matrix):
         vector *= 4  # the sum of four products in one instruction
-    others = {"tf32": "xf32", "i8": "iu8", "f8e4m3": "fp8", "f8e5m2": "bf8"}
-    names = (dtype, dtype + "_1k", others.get(dtype))
+    others = {"tf32": ["xf32"], "i8": ["iu8"], "f8e4m3": eights, "f8e5m2": eights}
+    names = (dtype, dtype + "_1k", *others.get(dtype, ()))
     return max(vector, *(rate for name, rate in chip.matrix.items() if name in names), 0)
 
 

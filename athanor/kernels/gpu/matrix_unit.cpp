@@ -178,6 +178,12 @@ constexpr std::array cdna3_f8 = {fnuz(cdna("mfma 32x32x16", "__builtin_amdgcn_mf
                                            16, f8e4m3, f32, "long", 4096)),
                                  fnuz(cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8", 16,
                                            32, f8e4m3, f32, "long", 4096))};
+/// CDNA2's units take subnormal f16 and bf16 for 0 (ROCm's and PyTorch's notes on numerical accuracy).
+template <size_t Count>
+constexpr std::array<MatrixUnit, Count> of_cdna2(std::array<MatrixUnit, Count> units) {
+  for (MatrixUnit& unit : units) unit.flushes = unit.input == f16 || unit.input == bf16;
+  return units;
+}
 /// CDNA3 multiplies f16 and bf16 twice as fast as CDNA2.
 template <size_t Count>
 constexpr std::array<MatrixUnit, Count> of_cdna3(std::array<MatrixUnit, Count> units) {
@@ -185,7 +191,7 @@ constexpr std::array<MatrixUnit, Count> of_cdna3(std::array<MatrixUnit, Count> u
   return units;
 }
 constexpr auto gfx908 = joined(cdna_floats, cdna1_bf16, cdna1_bytes);
-constexpr auto gfx90a = joined(cdna_floats, cdna2_bf16, cdna1_bytes);
+constexpr auto gfx90a = of_cdna2(joined(cdna_floats, cdna2_bf16, cdna1_bytes));
 constexpr auto gfx942 = joined(of_cdna3(joined(cdna_floats, cdna2_bf16)), cdna3_bytes, cdna3_tf32, cdna3_f8);
 
 /// Later chips have this instruction, too, but compute it slowly.

@@ -47,9 +47,10 @@ struct MatrixUnit {
   /// Additions and multiplications in a cycle of all such units of a compute unit (AMD's matrix instruction
   /// calculator); 0: not known.
   int flops_cycle = 0;
-  bool tf32 = false;    // factors of f32 are rounded to 10 bits of mantissa
-  bool as_f16 = false;  // the compiler widens factors of 8 bits first, which takes registers
-  bool opencl = false;  // written in OpenCL C (opencl_units.h)
+  bool tf32 = false;     // factors of f32 are rounded to 10 bits of mantissa
+  bool as_f16 = false;   // the compiler widens factors of 8 bits first, which takes registers
+  bool opencl = false;   // written in OpenCL C (opencl_units.h)
+  bool flushes = false;  // takes subnormal factors for 0
   /// Its floats of 8 bits are AMD's first ones (fnuz): the same bits mean half the value, and 0x80, which is
   /// -0 elsewhere, is the only NaN.
   bool fnuz = false;

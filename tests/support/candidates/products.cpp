@@ -1,6 +1,7 @@
 // Products of matrices.
 #include <algorithm>
 
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "tests/support/candidates/candidates.h"
 #include "tests/support/epilogues.h"
 #include "tests/support/normalising_loop.h"
@@ -26,12 +27,11 @@ void add_tf32(Writer& writer, int64_t n, bool b_along_k) {
   writer.add(request, "tf32", title_of(b_along_k));
 }
 
-/// A product of square matrices of bytes, if the chip multiplies these.
+/// A product of square matrices of bytes, if the chip multiplies these, or 8-bit floats as wider ones.
+/// (f8e5m2 only then: units for it are like those for f8e4m3.)
 void add_bytes(Writer& writer, DType dtype, int64_t n, bool b_along_k) {
-  const auto takes = [&](std::span<const MatrixUnit> units) {
-    return std::ranges::any_of(units, [&](const MatrixUnit& unit) { return unit.input == dtype; });
-  };
-  if (!takes(writer.units()) && !takes(writer.traits().lane_units)) return;
+  const auto units = gpu::tile_units(dtype, false, writer.traits());
+  if (units.empty() || (dtype == DType::f8e5m2 && units.front()->input == dtype)) return;
   const DType result = dtype == DType::i8 ? DType::i32 : DType::f32;
   writer.add(square_product("wide_batch_matmul", dtype, result, n, b_along_k), to_string(dtype),
              title_of(b_along_k));
@@ -89,7 +89,7 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
   for (const bool b_along_k : {false, true}) add_tf32(writer, 4096, b_along_k);
-  for (const DType dtype : {DType::i8, DType::f8e4m3})
+  for (const DType dtype : {DType::i8, DType::f8e4m3, DType::f8e5m2})
     for (const bool b_along_k : {false, true}) add_bytes(writer, dtype, 4096, b_along_k);
   for (const DType dtype : {DType::f32, DType::f16}) add_normalised(writer, dtype, 4096, 4096, 4096);
   for (const DType dtype : {DType::f32, DType::f16}) add_groups(writer, dtype);

@@ -10,10 +10,18 @@ namespace athanor::gpu {
 namespace {
 
 // The share of the peak of CDNA's units that the loop reaches if a compute unit has `groups` of them. A step
+/// Instructions of a lane for each register that it writes to local memory, if the unit does not take
+/// elements as they are.
+double conversion(DType input, const MatrixUnit& unit) {
+  if (unit.fnuz) return 6;
+  if (unit.input == input) return 0;
+  return input == DType::f8e4m3 ? 7 : unit.input == DType::f16 ? 1 : 4;
+}
+
 // of one group takes its multiplications' time and 450 cycles more, in which other groups multiply (two of
 // them not always), until local memory moves its 128 bytes in each cycle. This is within a tenth of what
 // tools/check-gpu-kernels --cost predicts for gfx942 and as many groups as a compute unit holds.
-double share_of_peak(const TilePoint& point, int64_t groups, const GpuTraits& traits) {
+double share_of_peak(DType input, const TilePoint& point, int64_t groups, const GpuTraits& traits) {
   const int64_t size = static_cast<int64_t>(size_of(point.unit->input)),
                 tile_bytes = (point.m + point.n) * point.k * size,
                 wave_bytes = (point.m / point.waves_m + point.n / point.waves_n) * point.k * size;
@@ -21,10 +29,9 @@ double share_of_peak(const TilePoint& point, int64_t groups, const GpuTraits& tr
       traits.most_local_bytes() / (point.stages * tile_bytes), 1, std::max<int64_t>(groups, 1)));
   const double multiplying =
       static_cast<double>(2 * point.m * point.n * point.k) / static_cast<double>(point.unit->flops_cycle);
-  // Six instructions for each register of a lane, of four cycles each, if the unit takes no element as it is.
-  const double converting =
-      point.unit->fnuz ? 6.0 * 4 * static_cast<double>(tile_bytes) / static_cast<double>(4 * point.items())
-                       : 0;
+  // An instruction takes four cycles.
+  const double converting = conversion(input, *point.unit) * 4 * static_cast<double>(tile_bytes) /
+                            static_cast<double>(4 * point.items());
   const double moving = static_cast<double>(tile_bytes + point.waves_m * point.waves_n * wave_bytes) / 128;
   return std::min({held == 2 ? 0.88 : 1, held * multiplying / (multiplying + 450 + converting),
                    multiplying / std::max(moving, converting)});
@@ -82,9 +89,10 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   const double rate = point.unit->reads_local() ? 0.63 : fast && point.unit->as_f16 ? 2 : 1;
   const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits) + outside;
   if (point.unit->form == MatrixUnit::Form::mfma)
-    full_rounds = point.streams > 0 ? static_cast<double>(groups) / traits.compute_units /
-                                          share_of_peak(point, point.streams / traits.compute_units, traits)
-                                    : static_cast<double>(rounds) / share_of_peak(point, rounds, traits);
+    full_rounds = point.streams > 0
+                      ? static_cast<double>(groups) / traits.compute_units /
+                            share_of_peak(p.input, point, point.streams / traits.compute_units, traits)
+                      : static_cast<double>(rounds) / share_of_peak(p.input, point, rounds, traits);
   // By the rates of tools/gpu_cost, L2 delivers an element of A or B in the time of 10 to 60 multiplications,
   // and of 64 and more on chips with units that read local memory. That hides behind multiplications until it
   // takes as long.

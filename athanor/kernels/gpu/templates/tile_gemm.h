@@ -29,7 +29,8 @@ struct TilePoint {
 TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit);
 
 /// The units by which tiles of a type are multiplied, best first: those of the type; if there are none, those
-/// for f32, because elements become f32 in local memory. {} if there are neither.
+/// of a wider type, which elements become in local memory: 8-bit floats f16 or bf16, and these f32 where
+/// lanes multiply alone. {} if there are neither.
 std::vector<const MatrixUnit*> tile_units(DType input, bool tf32, const GpuTraits& traits);
 /// The points worth timing for the problem, best guess first; {} if no unit multiplies its type, or if
 /// matrices lie in memory in a way that this engine does not read. {} also for results with fewer rows or

@@ -48,6 +48,7 @@ bool TileOperand::fits() const {
                      !reads_registers() || (turned() && along_k_) || size_ == 1 ||
                      (outer_edge() && !from_along_k_ && vector_ < chunk_)))
     return false;
+  if (unit_.reads_local() && widens()) return false;
   if (unit_.reads_local() && (along_k_ ? tile_.k != panel() : tile_.outer % panel() != 0)) return false;
   // All chunks of an item have the same place in the swizzle's pattern.
   if (!turned() && tile_.items % (chunks() * bank_chunks) != 0) return false;

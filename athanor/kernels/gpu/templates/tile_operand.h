@@ -145,13 +145,16 @@ class TileOperand {
   int64_t rows_together() const { return chunks() >= 8 ? 1 : 8 / chunks(); }
   int64_t permutations() const;
 
-  /// Whether elements become f32 on their way to local memory, because the unit takes no others.
+  /// Whether elements become those of another type on their way to local memory, because the unit takes no
+  /// others: f32, or 8-bit floats 16-bit ones.
   bool widens() const { return source_.dtype != unit_.input; }
   int64_t held_registers() const { return chunk_ * from_size_ / 4; }  // of a chunk as it was read
   // Vectors of those registers: two if elements become narrower.
   int64_t held_vectors() const { return std::max<int64_t>(1, from_size_ / size_); }
   std::string held(int64_t row, int64_t element) const;  // the vector that has it, of chunk i
   std::string held_element(int64_t element) const;       // of chunk i, for local memory
+  // The register that local memory gets of a chunk.
+  std::string stored_register(int64_t row, int64_t r) const;
   /// Declares the elements of chunk i after the prologue: f32 ready0, ready1, ...
   void declare_ready(Code& code, const std::string& first) const;
   void store_turned(Code& code, const std::string& to) const;

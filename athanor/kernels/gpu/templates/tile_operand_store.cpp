@@ -15,6 +15,13 @@ std::string TileOperand::held_element(int64_t element) const {
                   : fmt::format("{}[{}]", held, element);
 }
 
+std::string TileOperand::stored_register(int64_t row, int64_t r) const {
+  if (!widens()) return fmt::format("{}[{}]", held(row, 0), r);
+  if (size_ == 4) return held_element(r);
+  return fmt::format("WIDENED_PAIR({}, {}, {}, {})", language_name(unit_.input), language_name(source_.dtype),
+                     held(row, 0), 2 * r);
+}
+
 void TileOperand::declare_ready(Code& code, const std::string& first) const {
   // Rows beyond the matrix were read as copies of its last ones.
   std::string row = fmt::format("{} + {}", first, outer_of());
@@ -71,8 +78,7 @@ void TileOperand::store_turned(Code& code, const std::string& to) const {
     std::string value = fmt::format("{}_held[{}][{}]", n, nth(), e);
     const char* const half = e % 2 == 0 ? "LOW" : "HIGH";
     if (turns() == 2)
-      value = fmt::format("{0}_HALVES({1}_held[{2}][{4}], {1}_held[{3}][{4}])", half, n, held_row(0),
-                          held_row(1), e / 2);
+      value = fmt::format("{}_HALVES({}, {})", half, stored_register(0, e / 2), stored_register(1, e / 2));
     if (turns() == 4) {
       const char* const pair = e % 4 < 2 ? "LOW" : "HIGH";
       const auto zipped = [&](int64_t row) {
@@ -95,7 +101,7 @@ void TileOperand::store(Code& code, const std::string& at, const std::string& fi
   } else if (!turned()) {
     if (widens()) {
       code.line("u32x4 wide;");
-      for (int64_t e = 0; e < chunk_; ++e) code.line(fmt::format("wide[{}] = {};", e, held_element(e)));
+      for (int r = 0; r < 4; ++r) code.line(fmt::format("wide[{}] = {};", r, stored_register(0, r)));
     }
     code.line(fmt::format("WRITE_REGISTERS(4, {}, {});", to,
                           widens() ? "wide" : fmt::format("{}_held[{}]", n, nth())));

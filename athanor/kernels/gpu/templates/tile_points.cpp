@@ -151,8 +151,8 @@ std::optional<TilePoint> fitting(const TileProblem& p, const MatrixUnit& unit, c
 }
 
 /// Whether bytes are turned on their way to local memory, because they do not lie along k.
-bool turns_bytes(const TileProblem& p) {
-  return size_of(p.input) == 1 && (p.a.k.stride() != 1 || p.b.k.stride() != 1);
+bool turns_bytes(const TileProblem& p, const MatrixUnit& unit) {
+  return size_of(unit.input) == 1 && (p.a.k.stride() != 1 || p.b.k.stride() != 1);
 }
 
 /// Whether registers suffice for a tile of bytes. What compilers were seen to spill is left out.
@@ -164,11 +164,26 @@ bool bytes_fit(const MatrixUnit& unit, const TileShape& shape, bool turns) {
 }  // namespace
 
 std::vector<const MatrixUnit*> tile_units(DType input, bool tf32, const GpuTraits& traits) {
+/// The types in which a unit may take elements, best first. f8e4m3 are normal numbers of f16; some f8e5m2
+/// are subnormal there, but not in bf16.
+static std::vector<DType> types_in_units(DType input) {
+  using enum DType;
+  if (input == f16 || input == bf16) return {input, f32};
+  if (input == f8e4m3) return {input, f16};
+  if (input == f8e5m2) return {input, f16, bf16};
+  return {input};
+}
+
   std::vector<const MatrixUnit*> units;
-  for (const MatrixUnit& unit : traits.matrix_units)
-    if (unit.input == input && unit.tf32 == tf32) units.push_back(&unit);
-  const bool widens = input == DType::f16 || input == DType::bf16;
-  for (const DType type : {input, widens ? DType::f32 : input})
+  const std::vector<DType> types = types_in_units(input);
+  for (const DType type : types) {
+    if (!units.empty() || (type == DType::f32 && type != input)) break;
+    for (const MatrixUnit& unit : traits.matrix_units) {
+      const bool loses = unit.flushes && input == DType::f8e5m2 && type == DType::f16;
+      if (unit.input == type && unit.tf32 == tf32 && !loses) units.push_back(&unit);
+    }
+  }
+  for (const DType type : types)
     if (units.empty() && !tf32)
       for (const MatrixUnit& unit : traits.lane_units)
         if (unit.input == type) units.push_back(&unit);
@@ -181,7 +196,7 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
   const std::vector<const MatrixUnit*> units = tile_units(problem.input, problem.tf32, traits);
   for (const MatrixUnit* unit : units) {
     const TileProblem p = oriented(problem, *unit);
-    const bool turns = turns_bytes(p);
+    const bool turns = turns_bytes(p, *unit);
     for (const TileShape& listed : shapes_for(*unit)) {
       const bool mirrored = unit->form == MatrixUnit::Form::wmma && listed.m * listed.n > 128 * 128;
       const TileShape shape = mirrored ? wide_where_straight(listed, p) : listed;
