@@ -1,5 +1,6 @@
 // Products and convolutions whose groups divide all tiles' steps along k evenly (stream-K): tiles of a single
 // group, tiles of two and of several groups, and tiles that are not divided.
+#include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "athanor/kernels/gpu/templates/tile_stream.h"
 #include "athanor/ops/conv_problem.h"
@@ -25,6 +26,37 @@ TEST(TileStream, EachStepBelongsToOneGroup) {
   }
   EXPECT_FALSE(TileStream(8, 5, 4).shares());
   EXPECT_TRUE(TileStream(9, 5, 4).shares());
+}
+
+KernelRequest product_of(DType dtype, int64_t m, int64_t n, int64_t k) {
+  const auto operand = [&](const Shape& shape) {
+    return OperandDesc{dtype, shape, {}, contiguous_strides(shape)};
+  };
+  return {&find_op("batch_matmul"), {}, {operand({1, m, k}), operand({1, k, n})}, {operand({1, m, n})}, {}};
+}
+
+/// Whether a stream is among the points for a product.
+bool streams(DType dtype, int64_t m, int64_t n, int64_t k, const GpuTraits& traits) {
+  return std::ranges::any_of(tile_points(TileProblem(gpu::GemmProblem(product_of(dtype, m, n, k))), traits),
+                             [](const TilePoint& point) { return point.streams > 0; });
+}
+
+// Units for f32 are 1 to 2 times as fast as lanes, others up to 16 times. Moving parts costs as much more.
+TEST(TileStream, IsWorthTimingForUnitsOfAnyRate) {
+  for (const std::string_view architecture : {"gfx908", "gfx90a:sramecc+:xnack-", "gfx942", "sm_80", "sm_86"})
+    for (const DType dtype : {DType::f32, DType::f16}) {
+      GpuTraits traits;
+      const GpuTarget target = architecture.starts_with("gfx") ? GpuTarget::hip : GpuTarget::cuda;
+      add_architecture(traits, target, architecture);
+      set_driver_facts(traits, target, architecture);
+      ASSERT_NE(traits.sheet, nullptr) << architecture;
+      traits.compute_units = 64;
+      EXPECT_FALSE(streams(dtype, 4096, 4096, 4096, traits)) << architecture;
+      bool any = false;
+      for (const int64_t side : {1280, 1792})
+        for (const int64_t k : {2048, 8192}) any = any || streams(dtype, side, side, k, traits);
+      EXPECT_TRUE(any) << architecture << ", " << to_string(dtype);
+    }
 }
 
 class GpuStream : public ::testing::TestWithParam<DType> {
@@ -109,6 +141,7 @@ TEST_P(GpuStream, Convolutions) {
     Grain grain = *traits.grain;
     grain.flops_per_byte = 1e-3;
     traits.grain = &grain;
+    traits.sheet = nullptr;
     std::vector<athanor::testing::Run> runs;
     for (traits.compute_units = 2; traits.compute_units < 24 && runs.empty(); ++traits.compute_units)
       for (const GpuCandidate& candidate : candidates_for(request, traits))
@@ -125,22 +158,12 @@ TEST_P(GpuStream, Points) {
   for (const DeviceInfo& info : gpu_devices()) {
     GpuTraits traits = gpu::gpu_device(info.device).facts().traits;
     traits.compute_units = 64;
-    const auto product = [&](int64_t m, int64_t n, int64_t k) {
-      const auto operand = [&](const Shape& shape) {
-        return OperandDesc{GetParam(), shape, {}, contiguous_strides(shape)};
-      };
-      return KernelRequest{
-          &find_op("batch_matmul"), {}, {operand({1, m, k}), operand({1, k, n})}, {operand({1, m, n})}, {}};
-    };
-    const auto streams = [&](int64_t m, int64_t n, int64_t k) {
-      return std::ranges::any_of(tile_points(TileProblem(gpu::GemmProblem(product(m, n, k))), traits),
-                                 [](const TilePoint& point) { return point.streams > 0; });
-    };
-    EXPECT_FALSE(streams(4096, 4096, 4096));
+    EXPECT_FALSE(streams(GetParam(), 4096, 4096, 4096, traits));
     bool any = false;
     for (const int64_t side : {1280, 1536, 1792, 2560})
-      for (const int64_t k : {2048, 8192}) any = any || streams(side, side, k);
-    const auto best = tile_points(TileProblem(gpu::GemmProblem(product(1280, 1280, 2048))), traits);
+      for (const int64_t k : {2048, 8192}) any = any || streams(GetParam(), side, side, k, traits);
+    const auto best =
+        tile_points(TileProblem(gpu::GemmProblem(product_of(GetParam(), 1280, 1280, 2048))), traits);
     const bool by_dots = !best.empty() && best.front().unit->form == MatrixUnit::Form::dot;
     EXPECT_EQ(any, !by_dots) << to_string(info.device);
   }

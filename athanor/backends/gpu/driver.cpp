@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/device/data_sheet.h"
 #include "athanor/device/overrides.h"
 
 namespace athanor::gpu {
@@ -30,6 +31,12 @@ void Driver::describe(const std::string& source, int64_t units,
   if (info.kind != "cpu")  // the user's number counts only for the choice of grids
     counted = Overrides(Machine()).find("compute_units", {info.name, to_string(info.device)}).value_or(units);
   traits.compute_units = static_cast<int>(std::clamp<int64_t>(counted, 1, most));
+  const auto architecture = more.find("architecture");
+  const DataSheet* sheet =
+      find_data_sheet({.name = info.name,
+                       .arch = architecture == more.end() ? std::string() : architecture->second,
+                       .memory_bytes = info.memory_bytes});
+  if (sheet != nullptr) traits.sheet = sheet;
   const auto add = [&](const std::string& name, const std::string& value) {
     if (!value.empty()) info.properties[name] = {value, source};
   };

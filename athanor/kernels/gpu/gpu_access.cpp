@@ -11,6 +11,7 @@ namespace {
 
 /// The data sheet of an architecture's typical card; nullptr if there is none.
 const DataSheet* typical_sheet(std::string_view architecture) {
+  architecture = architecture.substr(0, architecture.find(':'));  // without features: "gfx90a:sramecc+"
   constexpr const char* file = "data/typical_gpus.csv";
   static const auto table = parse_table(embedded_file(file), file);
   const auto row = std::ranges::find(table, architecture, [](const auto& one) { return one[0]; });
@@ -36,6 +37,7 @@ std::optional<GpuTarget> target_of_architecture(std::string_view architecture) {
 void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view architecture) {
   traits.matrix_units = matrix_units(target, architecture);
   traits.lane_units = lane_units(target, architecture);
+  traits.sheet = typical_sheet(architecture);
   traits.registers = true;
   traits.async_copies = has_async_copies(target, architecture);
   traits.box_copies = has_box_copies(target, architecture);

@@ -65,7 +65,8 @@ class KernelLanguageBackend : public Backend {
 
 /// The target whose kernels an architecture runs: "gfx1100" (hip), "sm_86" (cuda). None for other names.
 std::optional<GpuTarget> target_of_architecture(std::string_view architecture);
-/// Adds the features of an architecture that kernels may use: its matrix units, and other instructions.
+/// Adds the features of an architecture that kernels may use: its matrix units, and other instructions; and
+/// the data sheet of its typical card.
 void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view architecture);
 /// Sets what drivers report for an architecture's typical card (data/typical_gpus.csv): local memory and, if
 /// the card is known, compute units. For kernels that are looked at without a device.

@@ -16,6 +16,8 @@
 
 namespace athanor {
 
+struct DataSheet;
+
 /// What the generator and the templates need to know about a device, as its driver reports it.
 struct GpuTraits {
   int64_t max_group_size = 256;       // work-items in a work-group
@@ -24,9 +26,11 @@ struct GpuTraits {
   int compute_units = 1;
   int64_t max_buffers = 64;          // that a kernel takes
   const Grain* grain = &fine_grain;  // how work is cut for this kind of device
-  bool f64 = false;                  // double-precision arithmetic
-  bool f16 = false;                  // half-precision arithmetic; not needed to store f16 and bf16
-  bool atomics_64 = false;           // compare-and-swap of 64 bits in global memory
+  /// The device's data sheet, or that of its architecture's typical card; nullptr if there is neither.
+  const DataSheet* sheet = nullptr;
+  bool f64 = false;         // double-precision arithmetic
+  bool f16 = false;         // half-precision arithmetic; not needed to store f16 and bf16
+  bool atomics_64 = false;  // compare-and-swap of 64 bits in global memory
   std::span<const MatrixUnit> matrix_units = {};  // that kernels may name; best first for each type
   std::span<const MatrixUnit> lane_units = {};    // what lanes compute where there is no unit
   /// Whether tiles that lanes multiply are better guesses than other products. False if it is not known how

@@ -4,12 +4,12 @@
 #include <cmath>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/device/data_sheet.h"
 #include "athanor/kernels/gpu/templates/tile_stream.h"
 
 namespace athanor::gpu {
 namespace {
 
-// The share of the peak of CDNA's units that the loop reaches if a compute unit has `groups` of them. A step
 /// Instructions of a lane for each register that it writes to local memory, if the unit does not take
 /// elements as they are.
 double conversion(DType input, const MatrixUnit& unit) {
@@ -18,6 +18,7 @@ double conversion(DType input, const MatrixUnit& unit) {
   return input == DType::f8e4m3 ? 7 : unit.input == DType::f16 ? 1 : 4;
 }
 
+// The share of the peak of CDNA's units that the loop reaches if a compute unit has `groups` of them. A step
 // of one group takes its multiplications' time and 450 cycles more, in which other groups multiply (two of
 // them not always), until local memory moves its 128 bytes in each cycle. This is within a tenth of what
 // tools/check-gpu-kernels --cost predicts for gfx942 and as many groups as a compute unit holds.
@@ -37,8 +38,33 @@ double share_of_peak(DType input, const TilePoint& point, int64_t groups, const 
                    multiplying / std::max(moving, converting)});
 }
 
-// What the lanes of a compute unit multiply in the 2 microseconds or so that a second launch takes to begin.
-constexpr double products_of_a_launch = 5e5;
+/// What lanes do in f32, by the data sheet; without one, what is between those of most chips.
+struct LaneRates {
+  double flops_per_byte;  // of memory
+  double flops_of_unit;   // of a compute unit, in a microsecond
+  double f16_by_units;    // how many times as fast matrix units multiply f16
+};
+LaneRates lane_rates(const GpuTraits& traits) {
+  LaneRates rates{traits.grain->flops_per_byte, 5e5, 5};
+  const DataSheet* const sheet = traits.sheet;
+  if (sheet == nullptr || !sheet->f32_tflops || !sheet->bandwidth_gb_s || sheet->compute_units == 0)
+    return rates;
+  rates.flops_per_byte = 1e3 * *sheet->f32_tflops / *sheet->bandwidth_gb_s;
+  // Drivers count RDNA's work-group processors, which have two compute units each.
+  const bool pairs = sheet->vendor == "AMD" && sheet->wave_width == "32";
+  rates.flops_of_unit = 1e6 * *sheet->f32_tflops / sheet->compute_units * (pairs ? 2 : 1);
+  if (sheet->f16_matrix_tflops.value_or(0) > 0)
+    rates.f16_by_units = *sheet->f16_matrix_tflops / *sheet->f32_tflops;
+  return rates;
+}
+
+/// How many times as fast as f16 a matrix unit multiplies. Half as many bits take half as long.
+double times_f16(const MatrixUnit& unit, const GpuTraits& traits) {
+  const auto f16 = std::ranges::find(traits.matrix_units, DType::f16, &MatrixUnit::input);
+  if (unit.flops_cycle > 0 && f16 != traits.matrix_units.end() && f16->flops_cycle > 0)
+    return static_cast<double>(unit.flops_cycle) / f16->flops_cycle;
+  return unit.as_f16 ? 1 : 2 / static_cast<double>(size_of(unit.input));
+}
 
 }  // namespace
 
@@ -86,7 +112,8 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
       !point.unit->of_lanes() && std::ranges::any_of(traits.matrix_units, &MatrixUnit::reads_local);
   // Units that read local memory reach the peak, the other units of their chips 63 % of it, and half as much
   // of that of 8-bit floats (docs/predicted-speed.md).
-  const double rate = point.unit->reads_local() ? 0.63 : fast && point.unit->as_f16 ? 2 : 1;
+  constexpr double of_others = 0.63;
+  const double rate = point.unit->reads_local() ? of_others : fast && point.unit->as_f16 ? 2 : 1;
   const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits) + outside;
   if (point.unit->form == MatrixUnit::Form::mfma)
     full_rounds = point.streams > 0
@@ -95,22 +122,28 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
                       : static_cast<double>(rounds) / share_of_peak(p.input, point, rounds, traits);
   // By the rates of tools/gpu_cost, L2 delivers an element of A or B in the time of 10 to 60 multiplications,
   // and of 64 and more on chips with units that read local memory. That hides behind multiplications until it
-  // takes as long.
-  const double reading = std::hypot(1, (fast ? 48 : 24) / reuse);
+  // takes as long. (A unit that multiplies f32 at an eighth of f16's rate needs half of it.)
+  const auto bytes = static_cast<double>(size_of(point.unit->input));
+  const double of_f16 = point.unit->of_lanes() ? 2 / bytes : times_f16(*point.unit, traits);
+  const double reading = std::hypot(1, (fast ? 48 : 24) * std::min(of_f16 * bytes, 1.0) / reuse);
   double products = rate * waiting * full_rounds * work * reading * part_k;
   if (point.splits == 1 && point.streams == 0) return products;
-  // Matrix units multiply 2 to 16 times as fast as lanes (the chips of docs/predicted-speed.md).
-  const double faster = point.unit->of_lanes() ? 1 : 5;
-  const double products_per_byte = traits.grain->flops_per_byte / 2 * faster;
   auto part_bytes = static_cast<double>(2 * 4 * point.splits * p.batch * p.m * p.n);
   if (point.streams > 0) {
     const TileStream stream(groups, ceil_div(p.k, point.k), point.streams);
     const int64_t parts = stream.groups + std::min(stream.groups, stream.divided);
     part_bytes = 2 * 4 * work * static_cast<double>(parts);
-    // A group's second tile waits for its first reads, about two steps.
-    products *= 1 + static_cast<double>(2 * point.k) / static_cast<double>(p.k);
   }
-  return products + part_bytes * products_per_byte / traits.compute_units + products_of_a_launch * faster;
+  // A part, or a group's second tile, waits for its first reads, about two steps.
+  products *= 1 + static_cast<double>(2 * point.k * point.splits) / static_cast<double>(p.k);
+  const LaneRates rates = lane_rates(traits);
+  // The time from one launch to the next, as in tools/gpu_cost/guesses.py.
+  constexpr double microseconds = 2;
+  const double added =
+      part_bytes * rates.flops_per_byte / traits.compute_units + microseconds * rates.flops_of_unit;
+  // Lanes multiply f16 twice as fast as f32, by sums of products.
+  const double faster = of_f16 * (point.unit->of_lanes() ? 2 : rates.f16_by_units * (fast ? of_others : 1));
+  return products + added / 2 * faster;
 }
 
 }  // namespace athanor::gpu

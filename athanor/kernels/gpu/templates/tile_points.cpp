@@ -112,7 +112,7 @@ std::optional<TilePoint> streaming(const TileProblem& p, const TilePoint& point,
   if (p.groups) return {};
   std::optional<TilePoint> best;
   double least = 0.9 * cost_of(p, point, traits);
-  for (const int64_t of_unit : {1, 2}) {
+  for (const int64_t of_unit : {1, 2, 3}) {
     TilePoint stream = point;
     stream.splits = 1;
     stream.streams = of_unit * traits.compute_units;
@@ -163,7 +163,6 @@ bool bytes_fit(const MatrixUnit& unit, const TileShape& shape, bool turns) {
 
 }  // namespace
 
-std::vector<const MatrixUnit*> tile_units(DType input, bool tf32, const GpuTraits& traits) {
 /// The types in which a unit may take elements, best first. f8e4m3 are normal numbers of f16; some f8e5m2
 /// are subnormal there, but not in bf16.
 static std::vector<DType> types_in_units(DType input) {
@@ -174,6 +173,7 @@ static std::vector<DType> types_in_units(DType input) {
   return {input};
 }
 
+std::vector<const MatrixUnit*> tile_units(DType input, bool tf32, const GpuTraits& traits) {
   std::vector<const MatrixUnit*> units;
   const std::vector<DType> types = types_in_units(input);
   for (const DType type : types) {
