@@ -11,6 +11,8 @@
 namespace athanor {
 namespace {
 
+constexpr int most_inner_values = 2;
+
 class RowChainer {
  public:
   explicit RowChainer(Plan& plan) : plan_(plan), links_(plan), removed_(plan.steps.size(), false) {}
@@ -24,7 +26,8 @@ class RowChainer {
     if (!any) return;
     for (int s = 0; s < count(); ++s)
       if (!removed_[static_cast<size_t>(s)] && step(s).chained) {
-        recompute_in_chain(plan_, step(s), links_);
+        // On CPUs each step of a loop reads and writes caches anyway.
+        if (step(s).device != Device{}) recompute_in_chain(plan_, step(s), links_);
         count(step(s));
       }
     order_by_links(plan_, links_, removed_);
@@ -98,12 +101,26 @@ class RowChainer {
     const auto is_split = [&](int v) { return std::ranges::count(buffers, v, &BufferRef::value) > 1; };
     const PlanStep& a = step(first);
     if (std::ranges::any_of(a.writes, is_split) || std::ranges::any_of(step(second).writes, is_split) ||
+        inner_values(first, second) > most_inner_values ||
         !backend_of(a.device).takes_row_chain(a.device.index, loops))
       return false;
     merge(first, second);
     step(first).loops = std::move(loops);
     step(first).buffers = std::move(buffers);
     return true;
+  }
+
+  /// How many full-size temporaries only loops of both steps would read: all of them are in memory at one
+  /// time.
+  int inner_values(int first, int second) const {
+    const int64_t elements = step(first).loops.front().iterations();
+    const auto is_inner = [&](int v) {
+      return value(v).kind == PlanValue::Kind::temporary && value(v).type.shape.size() >= elements &&
+             std::ranges::all_of(links_.readers[static_cast<size_t>(v)],
+                                 [&](int reader) { return reader == first || reader == second; });
+    };
+    return static_cast<int>(std::ranges::count_if(step(first).writes, is_inner) +
+                            std::ranges::count_if(step(second).writes, is_inner));
   }
 
   void merge(int first, int second) {

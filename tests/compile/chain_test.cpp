@@ -68,8 +68,21 @@ TEST(Chain, ANormAndItsGradientsAreFewLaunches) {
   }
 }
 
-TEST(Chain, NotOnTheHostNorWhileLookingForNaN) {
-  EXPECT_EQ(chains(*plan_for(norm_and_gradients({}, {64, 96}))), 0);
+TEST(Chain, OnTheHost) {
+  const auto plan = plan_for(norm_and_gradients({}, {64, 32, 96}));
+  EXPECT_GE(chains(*plan), 1) << explain(*plan);
+  expect_written_first(*plan);
+  const auto bits = [] {
+    std::vector<std::vector<float>> all;
+    for (const Tensor& one : norm_and_gradients({}, {64, 32, 96})) all.push_back(one.to_vector<float>());
+    return all;
+  };
+  const auto together = bits();
+  const ScopedDisable off("chain");
+  EXPECT_EQ(bits(), together);
+}
+
+TEST(Chain, NotWhileLookingForNaN) {
   compile_options().check_nan = true;
   EXPECT_EQ(chains(*plan_for(norm_and_gradients(gpu_of_plans(), {64, 96}))), 0);
   compile_options().check_nan = false;

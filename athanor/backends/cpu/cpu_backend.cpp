@@ -8,6 +8,7 @@
 #include "athanor/backends/cpu/cpu_info.h"
 #include "athanor/backends/cpu/function_kernel.h"
 #include "athanor/backends/cpu/kernels.h"
+#include "athanor/backends/cpu/loops/loop_chain.h"
 #include "athanor/backends/cpu/loops/loop_kernel.h"
 #include "athanor/backends/cpu/memory.h"
 #include "athanor/backends/cpu/queue.h"
@@ -118,6 +119,19 @@ Candidate CpuBackend::loop_kernel(int, const LoopProgram& program) {
   return cpu::function_candidate(std::move(name), 0,
                                  [loop = std::move(loop), threads = cpu_workers()](cpu::Buffers buffers) {
                                    loop.run(buffers, threads);
+                                 });
+}
+
+bool CpuBackend::takes_row_chain(int, std::span<const LoopProgram> loops) {
+  return LoopChain::make(loops).has_value();
+}
+
+Candidate CpuBackend::row_chain_kernel(int, std::span<const LoopProgram> loops) {
+  LoopChain chain = LoopChain::make(loops).value();
+  std::string name = chain.description();
+  return cpu::function_candidate(std::move(name), 0,
+                                 [chain = std::move(chain), threads = cpu_workers()](cpu::Buffers buffers) {
+                                   chain.run(buffers, threads);
                                  });
 }
 

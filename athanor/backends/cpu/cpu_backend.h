@@ -24,6 +24,8 @@ class CpuBackend final : public Backend {
                                         const TensorType& output, const Attrs& attrs) override;
   std::string slow_in(int device, DType dtype) override;
   Candidate loop_kernel(int device, const LoopProgram& program) override;
+  bool takes_row_chain(int device, std::span<const LoopProgram> loops) override;
+  Candidate row_chain_kernel(int device, std::span<const LoopProgram> loops) override;
   Queue& queue(int device) override;
   std::optional<uint64_t> free_memory(int device) override;
   bool has_unified_memory(int) override { return true; }

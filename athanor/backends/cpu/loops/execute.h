@@ -9,6 +9,10 @@
 
 namespace athanor::loops {
 
+/// Waking a team of threads and waiting for it takes a few microseconds. Loops of less time than this run on
+/// one thread.
+constexpr double worth_sharing_ns = 8000;
+
 /// Writes n elements of `item` bytes, each the low bytes of `bits`.
 void fill(void* dst, uint64_t bits, size_t item, size_t n);
 

@@ -28,9 +28,7 @@ constexpr int64_t worth_sharing = std::numeric_limits<int64_t>::max();
 void LoopKernel::run(std::span<void* const> buffers, int threads) const {
   const loops::TiledLoop& loop = *loop_;
   if (loop.nothing) return;
-  // Waking a team of threads and waiting for it takes a few microseconds. Below that, one thread is faster.
-  constexpr double worth_sharing_ns = 8000;
-  if (loop.cost_ns < worth_sharing_ns) threads = 1;
+  if (loop.cost_ns < loops::worth_sharing_ns) threads = 1;
 
   if (loop.reduce.form == loops::TiledReduction::Form::none) {
     const int64_t tiles = loop.tiling.tiles();
