@@ -210,6 +210,7 @@ class Gemm {
     const int64_t group = block % column_groups_;
     const int64_t begin = chunk.panels * group / column_groups_,
                   end = chunk.panels * (group + 1) / column_groups_;
+    if (begin == end) return;  // the last chunk has fewer panels than groups
     auto* packed_a = reinterpret_cast<Packed*>(memory);
     auto* sums = reinterpret_cast<A*>(memory + a_bytes());
     for (int64_t k_block = 0; k_block < chunk.k_blocks; ++k_block) {
