@@ -140,7 +140,8 @@ TEST_F(Epilogues, LeaveValuesThatOthersUse) {
     const Tensor h = linear(x, w, b), y = gelu(h) + 1;
     return {y, h, sum(y * h)};
   };
-  EXPECT_EQ(names_on(gpu_, both).front(), "batch_matmul+bias");
+  // Kernels with matrix units may compute what follows, too, but store h.
+  EXPECT_TRUE(names_on(gpu_, both).front().starts_with("batch_matmul+bias"));
   expect_same_values(gpu_, both);
 }
 

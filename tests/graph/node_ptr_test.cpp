@@ -21,7 +21,7 @@ TEST(NodePtr, CountsTensorsAsHandlesAndReferences) {
   EXPECT_EQ(node.handles(), 1U);
   {
     const Tensor copy = x;
-    const NodePtr reference = copy.node();
+    const std::vector<NodePtr> references{copy.node()};
     EXPECT_EQ(node.references(), 3U);
     EXPECT_EQ(node.handles(), 2U);
     const Tensor moved = std::exchange(x, Tensor());
