@@ -2,6 +2,7 @@
 // reads or writes of a row is still in a cache when the next one reads it.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "athanor/compile/chain_values.h"
 #include "athanor/compile/plan.h"
@@ -57,11 +58,20 @@ class RowChainer {
     }
     others.erase(s);
     return std::ranges::any_of(others, [&](int other) {
-      if (!is_candidate(other) || step(other).device != step(s).device) return false;
-      const bool before = reaches(other, s, true), behind = reaches(s, other, true);
-      if (reaches(other, s, false) || reaches(s, other, false)) return false;
-      return before || (!behind && other < s) ? take(other, s) : take(s, other);
+      if (!is_candidate(other) || step(other).device != step(s).device ||
+          step(other).loops.front().iterations() != elements || refused_.contains(std::minmax(s, other)))
+        return false;
+      if (join(s, other)) return true;
+      refused_.insert(std::minmax(s, other));
+      return false;
     });
+  }
+
+  /// Makes a chain of two steps that do not need each other through others.
+  bool join(int s, int other) {
+    const bool before = reaches(other, s, true), behind = reaches(s, other, true);
+    if (reaches(other, s, false) || reaches(s, other, false)) return false;
+    return before || (!behind && other < s) ? take(other, s) : take(s, other);
   }
 
   /// Whether `to` needs results of `from`: of its own (`directly`), or through other steps.
@@ -142,6 +152,7 @@ class RowChainer {
     a.where = b.where;
     a.chained = true;
     removed_[static_cast<size_t>(second)] = true;
+    std::erase_if(refused_, [&](const auto& pair) { return pair.first == first || pair.second == first; });
   }
 
   /// Each value is moved once, as much of it as one of the loops moves.
@@ -162,7 +173,8 @@ class RowChainer {
 
   Plan& plan_;
   StepLinks links_;
-  std::vector<bool> removed_;  // steps that have joined others
+  std::vector<bool> removed_;              // steps that have joined others
+  std::set<std::pair<int, int>> refused_;  // steps that form no chain, the smaller number first
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ class ChainValues {
     std::erase_if(chain_.loops,
                   [](const LoopProgram& p) { return p.stores.empty() && p.reductions.empty(); });
     drop_unused_buffers();
+    chain_.chained = chain_.loops.size() > 1;
     if (!any || !backend_of(chain_.device).takes_row_chain(chain_.device.index, chain_.loops))
       chain_ = before;
   }
@@ -60,12 +61,21 @@ class ChainValues {
   }
 
   /// The steps that compute a register; more than most_steps if it has random numbers.
-  static int steps_of(const LoopProgram& p, int r) {
-    if (r < 0) return 0;
-    const LoopStep& s = p.body[static_cast<size_t>(r)];
-    if (s.kind == LoopStep::Kind::primitive && s.prim == Prim::random_uniform) return most_steps + 1;
-    const int here = s.kind == LoopStep::Kind::primitive || s.kind == LoopStep::Kind::load ? 1 : 0;
-    return std::min(here + steps_of(p, s.a) + steps_of(p, s.b) + steps_of(p, s.c), most_steps + 1);
+  static int steps_of(const LoopProgram& p, int of) {
+    int count = 0;
+    std::vector<int> registers{of};
+    std::vector<bool> seen(p.body.size(), false);
+    while (!registers.empty() && count <= most_steps) {
+      const int r = registers.back();
+      registers.pop_back();
+      if (r < 0 || seen[static_cast<size_t>(r)]) continue;
+      seen[static_cast<size_t>(r)] = true;
+      const LoopStep& s = p.body[static_cast<size_t>(r)];
+      if (s.kind == LoopStep::Kind::primitive && s.prim == Prim::random_uniform) return most_steps + 1;
+      if (s.kind == LoopStep::Kind::primitive || s.kind == LoopStep::Kind::load) ++count;
+      for (const int operand : {s.a, s.b, s.c}) registers.push_back(operand);
+    }
+    return count;
   }
 
   /// Replaces loads of the buffer by the steps that compute the register.

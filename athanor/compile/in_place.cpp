@@ -208,8 +208,36 @@ std::vector<Walk> walks_of(const PlanStep& s) {
   return all;
 }
 
+// The same for a chain. The ends of sums over rows run behind all else. So they may overwrite what the other
+// loops read, but not what another of them reads. All items of a group compute the end of a row, and one
+// stores it, so it may overwrite nothing.
+static bool chain_walks_alike(const std::vector<Walk>& walks, int in, int out) {
+  const auto is_written = [&](const Walk& w, const std::vector<LoopStore>& stores) {
+    return std::ranges::any_of(stores, [&](const LoopStore& e) { return w.value_of(e.operand) == out; });
+  };
+  const auto end_reads = [&](const Walk& w) {
+    return std::ranges::any_of(w.program.epilogue, [&](const LoopStep& step) {
+      return step.kind == LoopStep::Kind::load && w.value_of(step.operand) == in;
+    });
+  };
+  const auto sums_over_rows = [](const Walk& w) {
+    return !w.program.reductions.empty() && !w.program.reduced.back();
+  };
+  const auto writer =
+      std::ranges::find_if(walks, [&](const Walk& w) { return is_written(w, w.program.epilogue_stores); });
+  if (writer == walks.end())
+    return std::ranges::all_of(walks, [&](const Walk& w) { return walks_alike(w, in, out); });
+  if (!sums_over_rows(*writer)) return false;
+  LoopProgram end = writer->program;
+  end.body.clear(), end.stores.clear();
+  return walks_alike(Walk{end, writer->values}, in, out) && std::ranges::all_of(walks, [&](const Walk& w) {
+           return &w == &*writer || !sums_over_rows(w) || !end_reads(w);
+         });
+}
+
 // Whether every loop of a step that reads `in` also writes `out`, and walks both in the same way.
 bool walks_alike(const PlanStep& s, const std::vector<Walk>& walks, int in, int out) {
+  if (s.chained) return chain_walks_alike(walks, in, out);
   if (!s.request) return std::ranges::all_of(walks, [&](const Walk& w) { return walks_alike(w, in, out); });
   // A contraction's kernels may compute an element of the result twice, but compute each sum only once. So
   // only sums may be updated in place.

@@ -14,9 +14,11 @@ struct Walk {
     return values[static_cast<size_t>(program.operands[static_cast<size_t>(operand)].buffer)];
   }
 };
-/// A step's loops, which run at the same time, or its contraction's epilogue.
+/// A step's loops, which run at the same time (those of a chain one after the other), or its contraction's
+/// epilogue.
 std::vector<Walk> walks_of(const PlanStep& s);
-/// Whether every loop of a step that reads `in` also writes `out`, and walks both in the same way.
+/// Whether `out` may take over the memory of `in`: every loop of the step that reads `in` also writes `out`,
+/// and walks both in the same way. In a chain, sums over rows may overwrite what other loops read.
 bool walks_alike(const PlanStep& s, const std::vector<Walk>& walks, int in, int out);
 
 /// An update in place that would come too early, because another step still needs the old value.

@@ -1,6 +1,9 @@
 #include "athanor/compile/step_links.h"
 
+#include <algorithm>
 #include <numeric>
+
+#include "athanor/base/error.h"
 
 namespace athanor {
 
@@ -38,6 +41,8 @@ void order_by_links(Plan& plan, const StepLinks& links, const std::vector<bool>&
       if (--waiting[static_cast<size_t>(l)] == 0) ready.insert(l);
     ordered.push_back(std::move(plan.steps[s]));
   }
+  if (static_cast<std::ptrdiff_t>(ordered.size()) != std::ranges::count(removed, false))
+    throw Error(ErrorCode::internal, "steps of a plan wait for each other");
   plan.steps = std::move(ordered);
 }
 

@@ -83,9 +83,45 @@ TEST(Chain, OnTheHost) {
 }
 
 TEST(Chain, NotWhileLookingForNaN) {
+  const auto plan_of = [] { return plan_for(norm_and_gradients(gpu_of_plans(), {64, 96})); };
+  EXPECT_GE(chains(*plan_of()), 1);
   compile_options().check_nan = true;
-  EXPECT_EQ(chains(*plan_for(norm_and_gradients(gpu_of_plans(), {64, 96}))), 0);
+  const auto plan = plan_of();
   compile_options().check_nan = false;
+  EXPECT_EQ(chains(*plan), 0);
+}
+
+// The loop that updates a norm's scale, and loops that read it, are in one chain.
+TEST(Chain, ParametersAreStillUpdatedInPlace) {
+  for (const Device device : {Device{}, gpu_of_plans()})
+    for (const int64_t width : {512, 2048}) {
+      SCOPED_TRACE(to_string(device) + " " + std::to_string(width));
+      const auto updates = [&] {
+        Tensor x = wave({2048, width}, 0.7, device), weight = wave({width}, 1.1, device),
+               bias = wave({width}, 0.9, device);
+        for (Tensor* one : {&x, &weight, &bias}) one->requires_grad();
+        sum(layer_norm(x, 1, weight, bias) * wave({2048, width}, 0.2, device)).backward();
+        return std::vector<Tensor>{x.grad(), weight.detach() - weight.grad() * 0.1,
+                                   bias.detach() - bias.grad() * 0.1};
+      };
+      const auto plan = plan_for(updates());
+      EXPECT_GE(chains(*plan), 1) << explain(*plan);
+      const auto in_place = [&](int v) { return plan->values[static_cast<size_t>(v)].in_place_of >= 0; };
+      EXPECT_TRUE(in_place(plan->outputs[1])) << explain(*plan);
+      EXPECT_TRUE(in_place(plan->outputs[2])) << explain(*plan);
+    }
+}
+
+// All items of a group compute the end of a row's sum, and one stores it.
+TEST(Chain, TheEndOfARowOverwritesNothingThatItReads) {
+  const auto states = [](Device device) {
+    const Tensor state = wave({2048, 1}, 0.3, device), x = wave({2048, 512}, 0.7, device);
+    const Tensor next = state * 0.9 + max(x, {1}, true) * 0.1;
+    return std::vector<Tensor>{next, x - broadcast_to(next, {2048, 512})};
+  };
+  const auto plan = plan_for(states(gpu_of_plans()));
+  ASSERT_EQ(chains(*plan), 1) << explain(*plan);
+  EXPECT_LT(plan->values[static_cast<size_t>(plan->outputs[0])].in_place_of, 0) << explain(*plan);
 }
 
 TEST(Chain, LoopsOverDifferentRowsStayApart) {
@@ -93,6 +129,7 @@ TEST(Chain, LoopsOverDifferentRowsStayApart) {
   const Tensor rows = sum(x, {1}), columns = sum(x, {0});
   // The second loop needs the sum of every row.
   const auto plan = plan_for({rows, x * broadcast_to(sum(rows * rows), {48, 96}), columns * columns});
+  EXPECT_GE(plan->steps.size(), 3U) << explain(*plan);
   for (const PlanStep& step : plan->steps) EXPECT_LE(step.loops.size(), 2U) << explain(*plan);
   expect_written_first(*plan);
 }

@@ -82,8 +82,8 @@ int64_t bytes_of(const std::vector<LoopProgram>& loops) {
 }  // namespace
 
 std::optional<LoopChain> LoopChain::make(std::span<const LoopProgram> loops) {
-  constexpr int64_t fewest = 8, parts = 16;  // so that threads can share them
-  constexpr int64_t part_bytes = 256 << 10;  // in a second-level cache
+  constexpr int64_t fewest = 8, parts = 16;                             // so that threads can share them
+  constexpr int64_t part_bytes = 256 << 10, most_part_bytes = 1 << 20;  // in a second-level cache
   const std::optional<RowChain> chain = row_chain(loops);
   if (!chain) return std::nullopt;
   LoopChain result;
@@ -92,7 +92,10 @@ std::optional<LoopChain> LoopChain::make(std::span<const LoopProgram> loops) {
   int64_t unit = chain->row();  // elements after which a part can end
   std::vector<Shares> shares;
   for (const LoopProgram& program : chain->loops) {
-    auto loop = std::make_shared<const TiledLoop>(loops::tile_loop(program));
+    const auto loop = std::make_shared<TiledLoop>(loops::tile_loop(program));
+    // The next loop reads it from a cache.
+    if (&program != &chain->loops.back())
+      for (loops::Instruction& i : loop->code.each) i.streams = false;
     shares.push_back(fewest_shares(*loop, program));
     if (shares.back().elements == 0) return std::nullopt;
     unit = std::lcm(unit, shares.back().elements);
@@ -103,8 +106,11 @@ std::optional<LoopChain> LoopChain::make(std::span<const LoopProgram> loops) {
     result.cost_ns_ += loop->cost_ns;
     result.members_.push_back(std::move(member));
   }
-  const int64_t wanted = all / std::max(parts, bytes_of(chain->loops) / part_bytes);
+  const int64_t bytes = bytes_of(chain->loops), wanted = all / std::max(parts, bytes / part_bytes);
   const int64_t elements = std::max<int64_t>(wanted / unit, 1) * unit;
+  if (static_cast<double>(bytes) * static_cast<double>(elements) >
+      static_cast<double>(most_part_bytes) * static_cast<double>(all))
+    return std::nullopt;
   result.parts_ = ceil_div(all, elements);
   for (size_t l = 0; l < shares.size(); ++l)
     result.members_[l].per_part = elements / shares[l].elements * shares[l].count;
