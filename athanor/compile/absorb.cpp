@@ -99,22 +99,6 @@ class Absorber {
     });
   }
 
-  /// Whether `to` needs `from` through another step between them.
-  bool reaches(int from, int to) {
-    std::vector<int> stack{from};
-    std::set<int> seen;
-    while (!stack.empty()) {
-      const int s = stack.back();
-      stack.pop_back();
-      for (const int v : step(s).writes)
-        for (const int reader : links_.readers[static_cast<size_t>(v)]) {
-          if (s != from && reader == to) return true;
-          if (reader != to && seen.insert(reader).second) stack.push_back(reader);
-        }
-    }
-    return false;
-  }
-
   /// Whether the loop reads a result of KernelRequest::with: an epilogue has the elements of the op's own.
   static bool reads_along(const PlanStep& contraction, const PlanStep& loop) {
     const KernelRequest& request = *contraction.request;
@@ -126,7 +110,7 @@ class Absorber {
 
   bool take(int c, int s) {
     PlanStep &contraction = step(c), &loop = step(s);
-    if (reaches(c, s) || reads_along(contraction, loop)) return false;
+    if (links_.reaches_through_others(plan_, c, s) || reads_along(contraction, loop)) return false;
     KernelRequest request = *contraction.request;
     const size_t own = request.own_inputs();
     LoopProgram first = request.has_epilogue() ? request.epilogue : stored_as_it_is(request);

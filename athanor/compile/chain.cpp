@@ -69,25 +69,16 @@ class RowChainer {
 
   /// Makes a chain of two steps that do not need each other through others.
   bool join(int s, int other) {
-    const bool before = reaches(other, s, true), behind = reaches(s, other, true);
-    if (reaches(other, s, false) || reaches(s, other, false)) return false;
+    if (links_.reaches_through_others(plan_, other, s) || links_.reaches_through_others(plan_, s, other))
+      return false;
+    const bool before = reads_from(s, other), behind = reads_from(other, s);
     return before || (!behind && other < s) ? take(other, s) : take(s, other);
   }
 
-  /// Whether `to` needs results of `from`: of its own (`directly`), or through other steps.
-  bool reaches(int from, int to, bool directly) const {
-    std::vector<int> stack{from};
-    std::set<int> seen;
-    while (!stack.empty()) {
-      const int s = stack.back();
-      stack.pop_back();
-      for (const int v : step(s).writes)
-        for (const int reader : links_.readers[static_cast<size_t>(v)]) {
-          if (reader == to && (s == from) == directly) return true;
-          if (reader != to && !directly && seen.insert(reader).second) stack.push_back(reader);
-        }
-    }
-    return false;
+  /// Whether a step reads results of the other, or must come after them.
+  bool reads_from(int reader, int writer) const {
+    return std::ranges::any_of(
+        step(writer).writes, [&](int v) { return links_.readers[static_cast<size_t>(v)].contains(reader); });
   }
 
   /// Appends the second step's loops to the first's, if the device has a kernel for the chain.

@@ -16,6 +16,21 @@ StepLinks::StepLinks(const Plan& plan) : writer(plan.values.size(), -1), readers
   }
 }
 
+bool StepLinks::reaches_through_others(const Plan& plan, int from, int to) const {
+  std::vector<int> stack{from};
+  std::set<int> seen;
+  while (!stack.empty()) {
+    const int s = stack.back();
+    stack.pop_back();
+    for (const int v : plan.steps[static_cast<size_t>(s)].writes)
+      for (const int reader : readers[static_cast<size_t>(v)]) {
+        if (s != from && reader == to) return true;
+        if (reader != to && seen.insert(reader).second) stack.push_back(reader);
+      }
+  }
+  return false;
+}
+
 void order_by_links(Plan& plan, const StepLinks& links, const std::vector<bool>& removed) {
   std::vector<int> waiting(plan.steps.size(), 0);
   std::set<int> ready;

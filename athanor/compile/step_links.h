@@ -13,6 +13,9 @@ struct StepLinks {
   explicit StepLinks(const Plan& plan);
   std::vector<int> writer;             // for each value: the step that writes it, or -1
   std::vector<std::set<int>> readers;  // for each value: the steps that read it or must come after it
+
+  /// Whether step `to` needs results of step `from` through another step between them.
+  bool reaches_through_others(const Plan& plan, int from, int to) const;
 };
 
 /// Removes steps, and reorders the others so that values are written before they are read, by the links.

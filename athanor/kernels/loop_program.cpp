@@ -9,6 +9,8 @@
 #include <numeric>
 #include <utility>
 
+#include "athanor/kernels/walked_strides.h"
+
 namespace athanor {
 
 static constexpr std::array<std::string_view, static_cast<size_t>(Prim::none) + 1> prim_names = {
@@ -94,17 +96,8 @@ int64_t LoopProgram::bytes() const {
   return total;
 }
 
-namespace {
-
-/// The stride vectors that decide which dimensions can merge, each with a weight in bytes for ordering.
-struct StrideSet {
-  std::vector<Ints*> all;
-  std::vector<std::pair<const Ints*, int64_t>> memory;  // of the operands that are used
-};
-
-/// Epilogue accesses use index 0 along reduced dimensions, so their strides there do not matter; nor do those
-/// of unused operands. Both become 0, which merges with anything.
-StrideSet collect_strides(LoopProgram& p) {
+/// Which operands the body uses, and which the epilogue.
+static std::pair<std::vector<bool>, std::vector<bool>> used_operands(const LoopProgram& p) {
   std::vector<bool> in_body(p.operands.size()), in_epilogue(p.operands.size());
   const auto mark = [](std::vector<bool>& used, const std::vector<LoopStep>& steps,
                        const std::vector<LoopStore>& stores) {
@@ -114,22 +107,44 @@ StrideSet collect_strides(LoopProgram& p) {
   };
   mark(in_body, p.body, p.stores);
   mark(in_epilogue, p.epilogue, p.epilogue_stores);
-  StrideSet set;
+  return {std::move(in_body), std::move(in_epilogue)};
+}
+
+std::vector<Ints*> walked_strides(LoopProgram& p) {
+  const auto [in_body, in_epilogue] = used_operands(p);
+  std::vector<Ints*> all;
   for (size_t i = 0; i < p.operands.size(); ++i) {
     Ints& strides = p.operands[i].strides;
     for (size_t d = 0; d < p.space.size(); ++d)
       if (!in_body[i] && (!in_epilogue[i] || p.reduced[d])) strides[d] = 0;
-    set.all.push_back(&strides);
-    if (in_body[i] || in_epilogue[i]) set.memory.emplace_back(&strides, size_of(p.operands[i].dtype));
+    all.push_back(&strides);
   }
   for (LoopStep& s : p.body)
-    if (s.kind == LoopStep::Kind::index) set.all.push_back(&s.index_strides);
+    if (s.kind == LoopStep::Kind::index) all.push_back(&s.index_strides);
   for (LoopStep& s : p.epilogue) {
     if (s.kind != LoopStep::Kind::index) continue;
     for (size_t d = 0; d < p.space.size(); ++d)
       if (p.reduced[d]) s.index_strides[d] = 0;
-    set.all.push_back(&s.index_strides);
+    all.push_back(&s.index_strides);
   }
+  return all;
+}
+
+namespace {
+
+/// The stride vectors that decide which dimensions can merge, each with a weight in bytes for ordering.
+struct StrideSet {
+  std::vector<Ints*> all;
+  std::vector<std::pair<const Ints*, int64_t>> memory;  // of the operands that are used
+};
+
+StrideSet collect_strides(LoopProgram& p) {
+  StrideSet set;
+  set.all = walked_strides(p);
+  const auto [in_body, in_epilogue] = used_operands(p);
+  for (size_t i = 0; i < p.operands.size(); ++i)
+    if (in_body[i] || in_epilogue[i])
+      set.memory.emplace_back(&p.operands[i].strides, size_of(p.operands[i].dtype));
   return set;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "athanor/kernels/common_space.h"
+#include "athanor/kernels/walked_strides.h"
 
 namespace athanor {
 namespace {
@@ -39,42 +40,13 @@ std::optional<RowRole> role_of(const LoopProgram& p, size_t outer) {
   return std::nullopt;
 }
 
-/// Strides that matter to nobody become 0: an epilogue's along reduced dimensions, and those of operands that
-/// nobody uses. Returns all others too.
-std::vector<Ints*> strides_of(LoopProgram& p) {
-  std::vector<bool> in_body(p.operands.size()), in_epilogue(p.operands.size());
-  const auto mark = [](std::vector<bool>& used, const auto& steps, const auto& stores) {
-    for (const LoopStep& s : steps)
-      if (s.kind == LoopStep::Kind::load) used[static_cast<size_t>(s.operand)] = true;
-    for (const LoopStore& s : stores) used[static_cast<size_t>(s.operand)] = true;
-  };
-  mark(in_body, p.body, p.stores);
-  mark(in_epilogue, p.epilogue, p.epilogue_stores);
-  std::vector<Ints*> all;
-  for (size_t o = 0; o < p.operands.size(); ++o) {
-    Ints& strides = p.operands[o].strides;
-    for (size_t d = 0; d < p.space.size(); ++d)
-      if (!in_body[o] && (!in_epilogue[o] || p.reduced[d])) strides[d] = 0;
-    all.push_back(&strides);
-  }
-  for (LoopStep& s : p.body)
-    if (s.kind == LoopStep::Kind::index) all.push_back(&s.index_strides);
-  for (LoopStep& s : p.epilogue) {
-    if (s.kind != LoopStep::Kind::index) continue;
-    for (size_t d = 0; d < p.space.size(); ++d)
-      if (p.reduced[d]) s.index_strides[d] = 0;
-    all.push_back(&s.index_strides);
-  }
-  return all;
-}
-
 /// Merges dimension d + 1 into d, if everything walks both as one.
 bool merge(std::vector<LoopProgram>& loops, size_t d) {
   for (LoopProgram& p : loops)
-    for (const Ints* strides : strides_of(p))
+    for (const Ints* strides : walked_strides(p))
       if ((*strides)[d] != (*strides)[d + 1] * p.space[d + 1]) return false;
   for (LoopProgram& p : loops) {
-    for (Ints* strides : strides_of(p)) strides->erase(strides->begin() + static_cast<std::ptrdiff_t>(d));
+    for (Ints* strides : walked_strides(p)) strides->erase(strides->begin() + static_cast<std::ptrdiff_t>(d));
     p.space[d + 1] *= p.space[d];
     p.space.erase(p.space.begin() + static_cast<std::ptrdiff_t>(d));
     p.reduced.erase(p.reduced.begin() + static_cast<std::ptrdiff_t>(d));
