@@ -92,13 +92,16 @@ TEST_P(LoopPrimitives, WhereLessIsFused) {
 TEST_P(LoopPrimitives, MultiplyAdd) {
   for (DType t : {DType::f32, DType::f64})
     for (Prim prim : {Prim::add, Prim::sub})
-      for (int variant = 0; variant < 4; ++variant) {
-        Builder b({1003});
-        const int x = b.load(0, t, {1}), y = b.load(1, t, {variant & 2 ? 0 : 1}), z = b.load(2, t, {1});
-        const int m = b.op(Prim::mul, t, x, y);
-        b.store(variant & 1 ? b.op(prim, t, m, z) : b.op(prim, t, z, m), 3, t, {1});
-        check(b.p, 1e-6);
-      }
+      for (int64_t n : sizes)
+        for (int uniform = 0; uniform < 8; ++uniform)
+          for (bool product_first : {false, true}) {
+            Builder b({n});
+            int r[3];
+            for (int k = 0; k < 3; ++k) r[k] = b.load(k, t, {uniform >> k & 1 ? 0 : 1});
+            const int m = b.op(Prim::mul, t, r[0], r[1]);
+            b.store(product_first ? b.op(prim, t, m, r[2]) : b.op(prim, t, r[2], m), 3, t, {1});
+            check(b.p, 1e-6);
+          }
 }
 
 TEST_P(LoopPrimitives, CastsLoadsAndStores) {

@@ -78,16 +78,18 @@ void Frame::find_streams() {
 }
 
 void Frame::fetch(int64_t lines) {
-  for (; lines > 0 && fetching_ < ahead_.size(); --lines) {
+  while (lines > 0 && fetching_ < ahead_.size()) {
     const Stream& s = ahead_[fetching_];
     const auto w = static_cast<size_t>(s.walker);
-    __builtin_prefetch(
-        reinterpret_cast<const void*>(at_[w] + code_->walkers[w].loop_strides.back() + fetched_));
-    fetched_ += line_bytes;
-    if (fetched_ >= s.bytes) {
-      fetched_ = 0;
-      ++fetching_;
-    }
+    const auto* const from =
+        reinterpret_cast<const std::byte*>(at_[w] + code_->walkers[w].loop_strides.back());
+    const int64_t some = std::min(lines, (s.bytes - fetched_ + line_bytes - 1) / line_bytes);
+    for (int64_t i = 0; i < some; ++i) __builtin_prefetch(from + fetched_ + i * line_bytes);
+    lines -= some;
+    fetched_ += some * line_bytes;
+    if (fetched_ < s.bytes) continue;
+    fetched_ = 0;
+    ++fetching_;
   }
 }
 

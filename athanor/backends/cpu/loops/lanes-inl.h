@@ -7,6 +7,7 @@
 #endif
 
 #include <cstring>
+#include <tuple>
 #include <type_traits>
 
 #include "hwy/highway.h"
@@ -93,45 +94,60 @@ HWY_INLINE V min_of(D, V a, V b) {
     return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, hn::Min(a, b)));
 }
 
+/// A source of which it is known whether it is one value for every lane.
+template <class T, bool one_value>
+struct KnownSource {
+  const T* p;
+  template <class D>
+  HWY_INLINE hn::Vec<D> load(D d, size_t i) const {
+    return hn::LoadU(d, one_value ? p : p + i);
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> load_some(D d, size_t i, size_t n) const {
+    return one_value ? hn::LoadU(d, p) : HWY_NAMESPACE::load_some(d, p + i, n);
+  }
+};
+
 // Vector loops: F maps vectors to a vector of the same type.
+template <class F, class T, class... Sources>
+HWY_INLINE void map_vectors(T* out, size_t n, const Sources&... sources) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+#pragma GCC unroll 4
+  for (; i + lanes <= n; i += lanes) hn::StoreU(F()(d, sources.load(d, i)...), d, out + i);
+  if (i < n) store_some(d, F()(d, sources.load_some(d, i, n - i)...), out + i, n - i);
+}
+
+// The same for the sources of a step. Each set of uniform ones has a loop of its own: `known` says it of the
+// first ones.
+template <class F, class T, size_t sources, bool... known>
+void map_sources(T* out, const void* const* src, size_t n, unsigned uniform) {
+  if constexpr (sizeof...(known) == sources) {
+    size_t k = 0;
+    const auto source = [&]<bool one_value>(std::bool_constant<one_value>) {
+      return KnownSource<T, one_value>{static_cast<const T*>(src[k++])};
+    };
+    const std::tuple all{source(std::bool_constant<known>())...};  // in this order, because of the braces
+    std::apply([&](const auto&... each) { map_vectors<F>(out, n, each...); }, all);
+  } else if ((uniform >> sizeof...(known) & 1) != 0) {
+    map_sources<F, T, sources, known..., true>(out, src, n, uniform);
+  } else {
+    map_sources<F, T, sources, known..., false>(out, src, n, uniform);
+  }
+}
+
 template <class T, class F>
 void vector_loop1(void* dst, const void* const* src, size_t n, unsigned) {
-  const hn::ScalableTag<T> d;
-  const size_t lanes = hn::Lanes(d);
-  const auto* a = static_cast<const T*>(src[0]);
-  auto* out = static_cast<T*>(dst);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(F()(d, hn::LoadU(d, a + i)), d, out + i);
-  if (i < n) store_some(d, F()(d, load_some(d, a + i, n - i)), out + i, n - i);
+  map_sources<F, T, 1, false>(static_cast<T*>(dst), src, n, 0);
 }
-
 template <class T, class F>
 void vector_loop2(void* dst, const void* const* src, size_t n, unsigned uniform) {
-  const hn::ScalableTag<T> d;
-  const size_t lanes = hn::Lanes(d);
-  const Source<T> a(src, 0, uniform), b(src, 1, uniform);
-  auto* out = static_cast<T*>(dst);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(F()(d, a.load(d, i), b.load(d, i)), d, out + i);
-  if (i < n) {
-    const size_t rest = n - i;
-    store_some(d, F()(d, a.load_some(d, i, rest), b.load_some(d, i, rest)), out + i, rest);
-  }
+  map_sources<F, T, 2>(static_cast<T*>(dst), src, n, uniform);
 }
-
 template <class T, class F>
 void vector_loop3(void* dst, const void* const* src, size_t n, unsigned uniform) {
-  const hn::ScalableTag<T> d;
-  const size_t lanes = hn::Lanes(d);
-  const Source<T> a(src, 0, uniform), b(src, 1, uniform), c(src, 2, uniform);
-  auto* out = static_cast<T*>(dst);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(F()(d, a.load(d, i), b.load(d, i), c.load(d, i)), d, out + i);
-  if (i < n) {
-    const size_t rest = n - i;
-    store_some(d, F()(d, a.load_some(d, i, rest), b.load_some(d, i, rest), c.load_some(d, i, rest)), out + i,
-               rest);
-  }
+  map_sources<F, T, 3>(static_cast<T*>(dst), src, n, uniform);
 }
 
 // Scalar loops, which the compiler vectorises if it can: F maps values.
