@@ -21,13 +21,27 @@ Tensor log_of_1_plus(const Tensor& u) {
   return where(equal(v, 1), u, log(v) * u / (v - 1));
 }
 
+// Written with few operations on x: they are computed for each element.
+Tensor gelu_decompose(const Tensor& x, const Attrs&) {
+  const Tensor half = 0.5 * x;
+  return half + half * erf(root_half * x);
+}
 Tensor gelu_grad(const Tensor& x, const Tensor&, const Tensor& dy) {
-  return dy * (0.5 * (1 + erf(x * root_half)) + x * (normal_density_at_0 * exp(-0.5 * x * x)));
+  return dy * (0.5 + 0.5 * erf(root_half * x) + x * (normal_density_at_0 * exp(-0.5 * x * x)));
 }
 
+// GELU's approximation: x / 2 (1 + tanh(z)), with z = sqrt(2 / pi) (x + 0.044715 x^3).
+Tensor gelu_tangent(const Tensor& x) {
+  return tanh(x * (root_two_by_pi + root_two_by_pi * 0.044715 * (x * x)));
+}
+Tensor gelu_tanh_decompose(const Tensor& x, const Attrs&) {
+  const Tensor half = 0.5 * x;
+  return half + half * gelu_tangent(x);
+}
 Tensor gelu_tanh_grad(const Tensor& x, const Tensor&, const Tensor& dy) {
-  const Tensor t = tanh(root_two_by_pi * (x + 0.044715 * x * x * x));
-  return dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (root_two_by_pi * (1 + 3 * 0.044715 * x * x)));
+  const Tensor t = gelu_tangent(x);
+  const Tensor half_slope = 0.5 * root_two_by_pi + 0.5 * root_two_by_pi * 3 * 0.044715 * (x * x);  // of z
+  return dy * (0.5 + 0.5 * t + x * half_slope * (1 - t * t));
 }
 
 void define_rectifiers() {
@@ -57,18 +71,14 @@ void define_rectifiers() {
 }
 
 void define_smooth() {
-  define_composite(
-      {.name = "gelu",
-       .doc = "x * P(X <= x) for a standard normal X, by erf",
-       .decompose = [](const Tensor& x, const Attrs&) { return 0.5 * x * (1 + erf(x * root_half)); },
-       .value = [](double x, const Attrs&) { return 0.5 * x * std::erfc(-x * root_half); },
-       .grad = gelu_grad});
+  define_composite({.name = "gelu",
+                    .doc = "x * P(X <= x) for a standard normal X, by erf",
+                    .decompose = gelu_decompose,
+                    .value = [](double x, const Attrs&) { return 0.5 * x * std::erfc(-x * root_half); },
+                    .grad = gelu_grad});
   define_composite({.name = "gelu_tanh",
                     .doc = "GELU's approximation by tanh",
-                    .decompose =
-                        [](const Tensor& x, const Attrs&) {
-                          return 0.5 * x * (1 + tanh(root_two_by_pi * (x + 0.044715 * x * x * x)));
-                        },
+                    .decompose = gelu_tanh_decompose,
                     .value =
                         [](double x, const Attrs&) {
                           return 0.5 * x * (1 + std::tanh(root_two_by_pi * (x + 0.044715 * x * x * x)));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -102,6 +103,53 @@ TEST_P(LoopPrimitives, MultiplyAdd) {
             b.store(product_first ? b.op(prim, t, m, r[2]) : b.op(prim, t, r[2], m), 3, t, {1});
             check(b.p, 1e-6);
           }
+}
+
+// The number of steps in "avx2, 1 tile of 1024, 5 steps".
+int steps_of(const LoopProgram& p) {
+  const std::string text = LoopKernel(p).description();
+  return std::stoi(text.substr(text.rfind(", ", text.find(" step")) + 2));
+}
+
+// Two steps in one give the bits of one step after the other, as they are when the first result is stored.
+TEST_P(LoopPrimitives, PairsHaveTheBitsOfSteps) {
+  const DType t = DType::f32;
+  std::mt19937 rng(1);
+  int pairs = 0;
+  for (const int64_t n : {1, 17, 1003})
+    for (const bool first_is_fused : {false, true})
+      for (const Prim first : {Prim::add, Prim::sub, Prim::mul})
+        for (const Prim second : {Prim::add, Prim::sub, Prim::mul})
+          for (const bool second_is_fused : {false, true})
+            for (const bool turned : {false, true}) {
+              const bool multiply_adds = first == Prim::mul && second != Prim::mul && !second_is_fused;
+              if (multiply_adds || (first_is_fused && (first == Prim::mul || second_is_fused)) ||
+                  (second_is_fused && second == Prim::mul))
+                continue;
+              const unsigned uniform = rng() % 8;  // of the sources of a pair
+              LoopProgram programs[2];
+              for (const bool stored : {false, true}) {
+                Builder b({n});
+                const auto load = [&](int k) { return b.load(k, t, {uniform >> k & 1 ? 0 : 1}); };
+                const int u = load(0), v = b.load(1, t, {1}), w = load(2), x = b.load(3, t, {1});
+                const int one =
+                    first_is_fused ? b.op(first, t, b.op(Prim::mul, t, u, v), x) : b.op(first, t, u, v);
+                const int factor =
+                    second_is_fused ? b.op(Prim::mul, t, turned ? w : one, turned ? one : w) : -1;
+                const int left = second_is_fused ? factor : one, right = second_is_fused ? x : w;
+                b.store(turned ? b.op(second, t, right, left) : b.op(second, t, left, right), 4, t, {1});
+                if (stored) b.store(one, 5, t, {1});
+                programs[stored] = b.p;
+              }
+              Memory got = memory_for(programs[1], rng), want = got;
+              LoopKernel(programs[0]).run(got.addresses(), 1);
+              LoopKernel(programs[1]).run(want.addresses(), 1);
+              EXPECT_EQ(std::memcmp(got.addresses()[4], want.addresses()[4], static_cast<size_t>(n) * 4), 0)
+                  << to_string(programs[0]);
+              EXPECT_LT(steps_of(programs[0]), steps_of(programs[1])) << to_string(programs[0]);
+              ++pairs;
+            }
+  EXPECT_EQ(pairs, 3 * 38);
 }
 
 TEST_P(LoopPrimitives, CastsLoadsAndStores) {

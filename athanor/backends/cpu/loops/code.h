@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "athanor/backends/cpu/loops/steps.h"
@@ -44,8 +45,9 @@ struct Code {
   double cost_ns = 0;  // estimate, per element
 };
 
-/// Builds Code step by step: merges equal steps, fuses multiplications with additions and comparisons with
-/// selections, and shares memory between registers that are not alive at the same time.
+/// Builds Code step by step: merges equal steps, fuses multiplications with additions, comparisons with
+/// selections, and pairs of arithmetic, and shares memory between registers that are not alive at the same
+/// time.
 class CodeBuilder {
  public:
   explicit CodeBuilder(const Tiling& tiling) : tiling_(tiling) {}
@@ -91,6 +93,7 @@ class CodeBuilder {
     bool external = false;
     bool uniform = false, invariant = false;  // the same along a tile; the same in all tiles
     // Found by finish():
+    std::optional<StepPair> pair;  // `op` is its second step
     int uses = 0, last_use = -1, direct = -1, reg = -1;
     bool persistent = false;
     bool same_value(const Node& o) const {
@@ -119,6 +122,7 @@ class CodeBuilder {
 
   void count_uses();
   void fuse();
+  void pair_steps();
   void choose_direct_stores();
   void allocate(Code& code);
   void put_instructions(Code& code);

@@ -17,6 +17,7 @@ static constexpr int64_t streamed_bytes = 32 << 20;
 Code CodeBuilder::finish(int extra) {
   count_uses();
   fuse();
+  pair_steps();
   choose_direct_stores();
   Code code;
   allocate(code);
@@ -92,6 +93,28 @@ void CodeBuilder::fuse() {
       less.uses = 0;
       n.op = Opcode::where_less;
       n.sources = {less.sources[0], less.sources[1], n.sources[1], n.sources[2]};
+    }
+  }
+}
+
+/// Merges steps with the only step that uses their result, so that it is neither stored nor loaded.
+void CodeBuilder::pair_steps() {
+  const auto is_free = [](const Node& n) {
+    return n.uses > 0 && n.kind == Kind::step && !n.uniform && !n.pair;
+  };
+  for (Node& n : nodes_) {
+    for (size_t k = 0; k < n.sources.size() && is_free(n); ++k) {
+      Node& first = node(n.sources[k]);
+      if (!is_free(first) || first.uses != 1 || first.type != n.type) continue;
+      const bool commutes = n.op == Opcode::add || n.op == Opcode::mul || n.op == Opcode::fma ||
+                            n.op == Opcode::fms || n.op == Opcode::fnma;
+      const size_t place = k == 1 && commutes ? 0 : k;
+      const StepPair pair{first.op, n.op, static_cast<int>(place)};
+      if (find_pair(pair, n.type) == nullptr) continue;
+      n.sources.erase(n.sources.begin() + static_cast<ptrdiff_t>(k));
+      n.sources.insert(n.sources.begin(), first.sources.begin(), first.sources.end());
+      n.pair = pair;
+      first.uses = 0;
     }
   }
 }
@@ -235,7 +258,8 @@ void CodeBuilder::put_instructions(Code& code) {
       if (node(s).uniform && !n.uniform) i.uniform_sources |= 1U << i.sources;
       i.src[static_cast<size_t>(i.sources++)] = register_of(s);
     }
-    if (n.kind == Kind::step) i.fn = find_step(n.op, node(n.sources.back()).type, n.type);
+    if (n.kind == Kind::step)
+      i.fn = n.pair ? find_pair(*n.pair, n.type) : find_step(n.op, node(n.sources.back()).type, n.type);
     put(i, n.op, n.invariant);
   }
   for (const Store& s : stores_) {

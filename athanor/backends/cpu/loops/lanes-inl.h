@@ -6,9 +6,10 @@
 #define ATHANOR_LOOPS_LANES_INL_H
 #endif
 
+#include <cstdint>
 #include <cstring>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "hwy/highway.h"
 
@@ -94,60 +95,51 @@ HWY_INLINE V min_of(D, V a, V b) {
     return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, hn::Min(a, b)));
 }
 
-/// A source of which it is known whether it is one value for every lane.
-template <class T, bool one_value>
-struct KnownSource {
+/// A source of a loop over vectors: an array, or one vector for all of them.
+template <class T>
+struct Stream {
   const T* p;
-  template <class D>
-  HWY_INLINE hn::Vec<D> load(D d, size_t i) const {
-    return hn::LoadU(d, one_value ? p : p + i);
-  }
-  template <class D>
-  HWY_INLINE hn::Vec<D> load_some(D d, size_t i, size_t n) const {
-    return one_value ? hn::LoadU(d, p) : HWY_NAMESPACE::load_some(d, p + i, n);
-  }
+  int64_t step;  // from vector to vector, in elements
+  Stream(const void* const* src, size_t k, unsigned uniform, size_t lanes)
+      : p(static_cast<const T*>(src[k])), step((uniform >> k & 1) != 0 ? 0 : static_cast<int64_t>(lanes)) {}
 };
 
 // Vector loops: F maps vectors to a vector of the same type.
-template <class F, class T, class... Sources>
-HWY_INLINE void map_vectors(T* out, size_t n, const Sources&... sources) {
+template <class T, class F, size_t... k>
+HWY_INLINE void map_vectors(T* out, const void* const* src, size_t n, unsigned uniform,
+                            std::index_sequence<k...>) {
   const hn::ScalableTag<T> d;
   const size_t lanes = hn::Lanes(d);
-  size_t i = 0;
-#pragma GCC unroll 4
-  for (; i + lanes <= n; i += lanes) hn::StoreU(F()(d, sources.load(d, i)...), d, out + i);
-  if (i < n) store_some(d, F()(d, sources.load_some(d, i, n - i)...), out + i, n - i);
-}
-
-// The same for the sources of a step. Each set of uniform ones has a loop of its own: `known` says it of the
-// first ones.
-template <class F, class T, size_t sources, bool... known>
-void map_sources(T* out, const void* const* src, size_t n, unsigned uniform) {
-  if constexpr (sizeof...(known) == sources) {
-    size_t k = 0;
-    const auto source = [&]<bool one_value>(std::bool_constant<one_value>) {
-      return KnownSource<T, one_value>{static_cast<const T*>(src[k++])};
-    };
-    const std::tuple all{source(std::bool_constant<known>())...};  // in this order, because of the braces
-    std::apply([&](const auto&... each) { map_vectors<F>(out, n, each...); }, all);
-  } else if ((uniform >> sizeof...(known) & 1) != 0) {
-    map_sources<F, T, sources, known..., true>(out, src, n, uniform);
-  } else {
-    map_sources<F, T, sources, known..., false>(out, src, n, uniform);
+  Stream<T> s[] = {Stream<T>(src, k, uniform, lanes)...};
+  for (; n >= 2 * lanes; n -= 2 * lanes, out += 2 * lanes) {
+    hn::StoreU(F()(d, hn::LoadU(d, s[k].p)...), d, out);
+    hn::StoreU(F()(d, hn::LoadU(d, s[k].p + s[k].step)...), d, out + lanes);
+    ((s[k].p += 2 * s[k].step), ...);
   }
+  if (n >= lanes) {
+    hn::StoreU(F()(d, hn::LoadU(d, s[k].p)...), d, out);
+    ((s[k].p += s[k].step), ...);
+    n -= lanes, out += lanes;
+  }
+  if (n > 0)
+    store_some(d, F()(d, (s[k].step == 0 ? hn::LoadU(d, s[k].p) : load_some(d, s[k].p, n))...), out, n);
 }
 
 template <class T, class F>
 void vector_loop1(void* dst, const void* const* src, size_t n, unsigned) {
-  map_sources<F, T, 1, false>(static_cast<T*>(dst), src, n, 0);
+  map_vectors<T, F>(static_cast<T*>(dst), src, n, 0, std::make_index_sequence<1>());
 }
 template <class T, class F>
 void vector_loop2(void* dst, const void* const* src, size_t n, unsigned uniform) {
-  map_sources<F, T, 2>(static_cast<T*>(dst), src, n, uniform);
+  map_vectors<T, F>(static_cast<T*>(dst), src, n, uniform, std::make_index_sequence<2>());
 }
 template <class T, class F>
 void vector_loop3(void* dst, const void* const* src, size_t n, unsigned uniform) {
-  map_sources<F, T, 3>(static_cast<T*>(dst), src, n, uniform);
+  map_vectors<T, F>(static_cast<T*>(dst), src, n, uniform, std::make_index_sequence<3>());
+}
+template <class T, class F>
+void vector_loop4(void* dst, const void* const* src, size_t n, unsigned uniform) {
+  map_vectors<T, F>(static_cast<T*>(dst), src, n, uniform, std::make_index_sequence<4>());
 }
 
 // Scalar loops, which the compiler vectorises if it can: F maps values.

@@ -64,6 +64,16 @@ using StepFn = void (*)(void* dst, const void* const* src, size_t n, unsigned un
 /// floats exist only for casts from and to f32, and for copies.
 StepFn find_step(Opcode op, DType in, DType out);
 
+/// Two steps in one: source `place` of the second is the result of the first. The pair's sources are those of
+/// the first, then the others of the second.
+struct StepPair {
+  Opcode first, second;
+  int place;
+};
+/// The loop for a pair that computes in `type`, with the same bits as one step after the other; nullptr if
+/// there is none. Of factors, and of the terms of a sum, `place` is the first one.
+StepFn find_pair(const StepPair& pair, DType type);
+
 /// The loops of a reduction. Sums and products of f32 have partial results in f64; `wide` is the type of
 /// partial results.
 struct ReduceFns {

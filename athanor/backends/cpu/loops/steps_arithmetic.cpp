@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "athanor/backends/cpu/loops/steps_arithmetic.cpp"
 #include "hwy/foreach_target.h"
 //
+#include "athanor/backends/cpu/loops/arithmetic-inl.h"
 #include "athanor/backends/cpu/loops/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -45,24 +46,6 @@ struct Sqrt {
     return hn::Sqrt(a);
   }
 };
-struct Add {
-  template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b) const {
-    return hn::Add(a, b);
-  }
-};
-struct Sub {
-  template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b) const {
-    return hn::Sub(a, b);
-  }
-};
-struct Mul {
-  template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b) const {
-    return hn::Mul(a, b);
-  }
-};
 struct Div {
   template <class D, class V>
   HWY_INLINE V operator()(D, V a, V b) const {
@@ -79,24 +62,6 @@ struct Min {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V a, V b) const {
     return min_of(d, a, b);
-  }
-};
-struct Fma {
-  template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b, V c) const {
-    return hn::MulAdd(a, b, c);
-  }
-};
-struct Fms {
-  template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b, V c) const {
-    return hn::MulSub(a, b, c);
-  }
-};
-struct Fnma {
-  template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b, V c) const {
-    return hn::NegMulAdd(a, b, c);
   }
 };
 
