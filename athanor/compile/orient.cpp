@@ -12,6 +12,16 @@ bool swaps_matrix_axes(const GraphNode& node) {
   return node.op->prim == Prim::permute && node.attrs.ints("axes") == Ints{1, 0};
 }
 
+// Which nodes are swapped back by their only user, as gradients of weights are that a linear layer swaps:
+// simplification removes both.
+std::vector<bool> find_swapped_back(const Graph& graph, const std::vector<int>& uses) {
+  std::vector<bool> back(graph.nodes.size(), false);
+  for (const GraphNode& node : graph.nodes)
+    if (swaps_matrix_axes(node) && swaps_matrix_axes(graph[node.inputs[0]]))
+      back[static_cast<size_t>(node.inputs[0])] = uses[static_cast<size_t>(node.inputs[0])] == 1;
+  return back;
+}
+
 // The product that `id` transposes (through a reshape [1, M, N] -> [M, N]), if nothing else uses it; else -1.
 int transposed_product(const Graph& graph, int id, const std::vector<int>& uses) {
   const auto once = [&](int n) { return uses[static_cast<size_t>(n)] == 1; };
@@ -29,6 +39,7 @@ int transposed_product(const Graph& graph, int id, const std::vector<int>& uses)
 
 Graph orient_products(const Graph& graph) {
   const std::vector<int> uses = graph.use_counts();
+  const std::vector<bool> swapped_back = find_swapped_back(graph, uses);
   static const Op &permute = find_primitive(Prim::permute), &reshape = find_primitive(Prim::reshape);
   Graph result;
   std::vector<int> renamed;
@@ -52,7 +63,7 @@ Graph orient_products(const Graph& graph) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     GraphNode node = graph.nodes[i];
     node.rename([&](int id) { return renamed[static_cast<size_t>(id)]; });
-    const int product = transposed_product(graph, static_cast<int>(i), uses);
+    const int product = swapped_back[i] ? -1 : transposed_product(graph, static_cast<int>(i), uses);
     if (product >= 0) {
       GraphNode turned = graph[product];
       const int a = renamed[static_cast<size_t>(turned.inputs[0])],

@@ -144,6 +144,23 @@ TEST(Orient, ATransposedProductIsAProductOfTransposes) {
   EXPECT_EQ(products, 1);
 }
 
+// A weight that lies [in, out] and is transposed for a linear layer: so is its gradient, twice.
+TEST(Orient, AProductThatIsTransposedTwiceStays) {
+  Builder b;
+  const int x = b.input({1, 4, 5}), y = b.input({1, 5, 6});
+  const int flat = b.op("reshape", {b.op("batch_matmul", {x, y})}, {{"shape", Ints{4, 6}}});
+  const int once = b.op("permute", {flat}, {{"axes", Ints{1, 0}}});
+  const Graph g = simplify(orient_products(b.output(b.op("permute", {once}, {{"axes", Ints{1, 0}}}))));
+  int products = 0;
+  for (const auto& node : g.nodes) {
+    EXPECT_NE(node.op->name, "permute");
+    if (node.op->name != "batch_matmul") continue;
+    EXPECT_EQ(node.type.shape, (Shape{1, 4, 6}));
+    ++products;
+  }
+  EXPECT_EQ(products, 1);
+}
+
 TEST(Views, SlicesPermutesAndBroadcastsCostNothing) {
   Builder b;
   const int x = b.input({4, 6});

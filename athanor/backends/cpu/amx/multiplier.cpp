@@ -103,7 +103,7 @@ ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, S
     left_bias = load_16(tile.bias, left);
     right_bias = load_16(tile.bias + 16, right);
   }
-  if (last && tile.relu) least = _mm512_setzero_ps();
+  if (last && tile.end.relu) least = _mm512_setzero_ps();
   const float* before = tile.sums;
   for (int64_t row = 0; row < tile.rows; ++row, sums += 32, to.next()) {
     __m512 v = _mm512_load_ps(sums), w = _mm512_load_ps(sums + 16);
@@ -125,11 +125,11 @@ template <class T, class To>
 ATHANOR_AMX inline void store_rows(const GemmTile<T>& tile, const float* sums, const StoredRows<To>& to,
                                    bool last, __m512& check) {
   if (tile.columns == 32)
-    tile.add ? store_rows<true, true>(tile, sums, to, last, check)
-             : store_rows<true, false>(tile, sums, to, last, check);
+    tile.end.add ? store_rows<true, true>(tile, sums, to, last, check)
+                 : store_rows<true, false>(tile, sums, to, last, check);
   else
-    tile.add ? store_rows<false, true>(tile, sums, to, last, check)
-             : store_rows<false, false>(tile, sums, to, last, check);
+    tile.end.add ? store_rows<false, true>(tile, sums, to, last, check)
+                 : store_rows<false, false>(tile, sums, to, last, check);
 }
 
 // Stores the results of a tile, or its sums. Returns false if one of f32 is infinite or NaN.

@@ -304,23 +304,26 @@ class Gemm {
                      .columns = std::min<int64_t>(tile_columns_, shape_.n - panel.column),
                      .sums = nullptr,
                      .stride = stride,
-                     .add = p > 0,
                      .result_stride = shape_.n,
-                     .c = operands.c};
-    const T* bias = operands.bias == nullptr ? nullptr : operands.bias + panel.column;
+                     .c = operands.c,
+                     .end = {.add = p > 0, .next_stride = stride}};
     const bool stores = last && stores_results_;
-    if (stores) tile.bias = bias, tile.relu = shape_.activation == Activation::relu;
+    if (stores) {
+      if (operands.bias != nullptr) tile.bias = operands.bias + panel.column;
+      if constexpr (std::is_same_v<A, T>) tile.end.bias = tile.bias;
+      tile.end.relu = shape_.activation == Activation::relu;
+    }
     for (int64_t i = 0; i < panel.rows; i += tile_rows_) {
       tile.row = panel.row + i;
       tile.rows = std::min<int64_t>(tile_rows_, panel.rows - i);
       if (Products::sums_in_c || keeps_sums_) tile.sums = sums + i * stride;
       if (stores) tile.results = c + i * shape_.n;
       const int64_t next = i + tile_rows_ < panel.rows ? i + tile_rows_ : 0;
-      tile.next = nullptr;
+      tile.end.next = nullptr;
       if (next > 0 || panel.has_next) {
         const int64_t columns = next > 0 ? 0 : tile_columns_;
-        tile.next_rows = std::min<int64_t>(tile_rows_, panel.rows - next);
-        if (tile.sums != nullptr) tile.next = sums + next * stride + columns;
+        tile.end.next_rows = std::min<int64_t>(tile_rows_, panel.rows - next);
+        if (tile.sums != nullptr) tile.end.next = sums + next * stride + columns;
       }
       fetch.go_on();
       multiplier.run(tile, depth_at(p), packed_a + Products::packed_size(i, depth_at(p)), packed_b);

@@ -54,17 +54,18 @@ MicroKernel<T> micro_kernel();
 /// elements.
 template <class T>
 void run_tile(const MicroKernel<T>& micro, int64_t k, const T* a, const T* b, T* c, int64_t ldc, int64_t rows,
-              int64_t columns, TileEnd<T> end) {
+              int64_t columns, const TileEnd<T>& end) {
   if (columns == micro.columns) return micro.run(rows, k, a, b, c, ldc, end);
   // The sums go through a tile of their own, in the same order as those of whole tiles.
   T tile[MicroKernel<T>::most_rows * MicroKernel<T>::most_columns] = {},
                                      bias[MicroKernel<T>::most_columns] = {};
   for (int64_t i = 0; i < rows && end.add; ++i) std::copy_n(c + i * ldc, columns, tile + i * micro.columns);
+  TileEnd<T> narrow = end;
   if (end.bias != nullptr) {
     std::copy_n(end.bias, columns, bias);
-    end.bias = bias;
+    narrow.bias = bias;
   }
-  micro.run(rows, k, a, b, tile, micro.columns, end);
+  micro.run(rows, k, a, b, tile, micro.columns, narrow);
   for (int64_t i = 0; i < rows; ++i) std::copy_n(tile + i * micro.columns, columns, c + i * ldc);
 }
 

@@ -26,10 +26,9 @@ struct GemmPart {
 template <class T>
 struct GemmTile {
   int64_t row, column, rows, columns;
-  /// The sums, whose rows are `stride` elements apart. With `add`, those of earlier parts of k are there.
+  /// The sums, whose rows are `stride` elements apart. With end.add, those of earlier parts of k are there.
   Acc<T>* sums;
   int64_t stride;
-  bool add;
   /// After the last part of k, where the Products store results: the sums are not stored then, but
   /// activation(sums + bias), in rows `result_stride` elements apart. Else nullptr.
   T* results = nullptr;
@@ -37,10 +36,9 @@ struct GemmTile {
   /// C's first element, for Products that store results in another order.
   T* c = nullptr;
   const T* bias = nullptr;  // one number for each column, or nullptr
-  bool relu = false;
-  /// The sums of the tile after this one, to be fetched to the caches, or nullptr.
-  const Acc<T>* next = nullptr;
-  int64_t next_rows = 0;
+  /// What micro kernels do with the sums. (It is not copied for them: loads of what was just stored in
+  /// smaller pieces wait until all products before are done.)
+  TileEnd<Acc<T>> end = {};
 };
 
 /// Products of panels with vectors. Gemm takes any type with these members.
@@ -75,11 +73,7 @@ class VectorProducts {
     explicit Multiplier(const VectorProducts& products) : micro_(products.micro_) {}
     /// Multiplies a panel of A by one of B.
     void run(const GemmTile<T>& tile, int64_t depth, const Packed* a, const Packed* b) {
-      TileEnd<Sum> end{.add = tile.add, .relu = tile.relu};
-      if constexpr (stores_results) end.bias = tile.bias;
-      end.next = tile.next;
-      end.next_rows = tile.next_rows, end.next_stride = tile.stride;
-      run_tile(micro_, depth, a, b, tile.sums, tile.stride, tile.rows, tile.columns, end);
+      run_tile(micro_, depth, a, b, tile.sums, tile.stride, tile.rows, tile.columns, tile.end);
     }
     /// Stores what is left to store. Returns false if the results may be wrong.
     [[nodiscard]] bool finish() { return true; }
