@@ -12,8 +12,8 @@ bool swaps_matrix_axes(const GraphNode& node) {
   return node.op->prim == Prim::permute && node.attrs.ints("axes") == Ints{1, 0};
 }
 
-// Which nodes are swapped back by their only user, as gradients of weights are that a linear layer swaps:
-// simplification removes both.
+// Which nodes swap axes that their only user swaps back, as it happens to gradients of weights that a linear
+// layer swaps. Simplification removes both.
 std::vector<bool> find_swapped_back(const Graph& graph, const std::vector<int>& uses) {
   std::vector<bool> back(graph.nodes.size(), false);
   for (const GraphNode& node : graph.nodes)
@@ -23,11 +23,14 @@ std::vector<bool> find_swapped_back(const Graph& graph, const std::vector<int>& 
 }
 
 // The product that `id` transposes (through a reshape [1, M, N] -> [M, N]), if nothing else uses it; else -1.
-int transposed_product(const Graph& graph, int id, const std::vector<int>& uses) {
+int transposed_product(const Graph& graph, int id, const std::vector<int>& uses,
+                       const std::vector<bool>& swapped_back) {
   const auto once = [&](int n) { return uses[static_cast<size_t>(n)] == 1; };
-  if (!swaps_matrix_axes(graph[id])) return -1;
-  const int flat = graph[id].inputs[0];
-  if (graph[flat].op->prim != Prim::reshape || !once(flat)) return -1;
+  const auto is_back = [&](int n) { return static_cast<bool>(swapped_back[static_cast<size_t>(n)]); };
+  if (!swaps_matrix_axes(graph[id]) || is_back(id)) return -1;
+  int flat = graph[id].inputs[0], swaps = 1;
+  for (; is_back(flat); flat = graph[flat].inputs[0]) ++swaps;
+  if (swaps % 2 == 0 || graph[flat].op->prim != Prim::reshape || !once(flat)) return -1;
   const int product = graph[flat].inputs[0];
   const GraphNode& p = graph[product];
   const Shape &three = p.type.shape, &two = graph[flat].type.shape;
@@ -63,7 +66,7 @@ Graph orient_products(const Graph& graph) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     GraphNode node = graph.nodes[i];
     node.rename([&](int id) { return renamed[static_cast<size_t>(id)]; });
-    const int product = swapped_back[i] ? -1 : transposed_product(graph, static_cast<int>(i), uses);
+    const int product = transposed_product(graph, static_cast<int>(i), uses, swapped_back);
     if (product >= 0) {
       GraphNode turned = graph[product];
       const int a = renamed[static_cast<size_t>(turned.inputs[0])],

@@ -21,7 +21,7 @@ Tensor log_of_1_plus(const Tensor& u) {
   return where(equal(v, 1), u, log(v) * u / (v - 1));
 }
 
-// Written with few operations on x: they are computed for each element.
+// Few operations: each runs for every element.
 Tensor gelu_decompose(const Tensor& x, const Attrs&) {
   const Tensor half = 0.5 * x;
   return half + half * erf(root_half * x);
@@ -30,18 +30,19 @@ Tensor gelu_grad(const Tensor& x, const Tensor&, const Tensor& dy) {
   return dy * (0.5 + 0.5 * erf(root_half * x) + x * (normal_density_at_0 * exp(-0.5 * x * x)));
 }
 
-// GELU's approximation: x / 2 (1 + tanh(z)), with z = sqrt(2 / pi) (x + 0.044715 x^3).
-Tensor gelu_tangent(const Tensor& x) {
+// GELU's approximation is x / 2 (1 + tanh(z)), with z = sqrt(2 / pi) (x + 0.044715 x^3). Returns tanh(z).
+Tensor tanh_of_gelu(const Tensor& x) {
   return tanh(x * (root_two_by_pi + root_two_by_pi * 0.044715 * (x * x)));
 }
 Tensor gelu_tanh_decompose(const Tensor& x, const Attrs&) {
   const Tensor half = 0.5 * x;
-  return half + half * gelu_tangent(x);
+  return half + half * tanh_of_gelu(x);
 }
 Tensor gelu_tanh_grad(const Tensor& x, const Tensor&, const Tensor& dy) {
-  const Tensor t = gelu_tangent(x);
+  const Tensor t = tanh_of_gelu(x);
   const Tensor half_slope = 0.5 * root_two_by_pi + 0.5 * root_two_by_pi * 3 * 0.044715 * (x * x);  // of z
-  return dy * (0.5 + 0.5 * t + x * half_slope * (1 - t * t));
+  // In this order: x times the slope overflows for large x, where 1 - t * t is 0.
+  return dy * (0.5 + 0.5 * t + x * (1 - t * t) * half_slope);
 }
 
 void define_rectifiers() {

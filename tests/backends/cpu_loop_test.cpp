@@ -3,6 +3,7 @@
 
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tests/backends/cpu_loops.h"
 
@@ -64,6 +65,40 @@ TEST_P(LoopRandomPrograms, MeanTheSame) {
     const LoopProgram p = random_program(rng);
     Memory m = memory_for(p, rng, -2, 2);
     check(p, m, 2e-4, 1 + k % 3);
+    if (HasFatalFailure()) {
+      FAIL() << "program " << k;
+    }
+  }
+}
+// Sums, differences and products, of which many are pairs, with results over their operands.
+TEST_P(LoopRandomPrograms, OfArithmeticInPlace) {
+  std::mt19937 rng(7);
+  const auto below = [&](int n) { return static_cast<int>(rng() % static_cast<unsigned>(n)); };
+  for (int k = 0; k < 400; ++k) {
+    constexpr int64_t sizes[] = {0, 1, 7, 8, 15, 17, 33, 1003, 2500};
+    constexpr Prim prims[] = {Prim::add, Prim::sub, Prim::mul};
+    const DType t = below(6) == 0 ? DType::f64 : DType::f32;
+    Builder b({sizes[below(9)]});
+    const int loads = 2 + below(4), steps = 2 + below(9);
+    std::vector<int> values, full;
+    for (int i = 0; i < loads; ++i) {
+      const bool uniform = i > 0 && below(3) == 0;
+      if (!uniform) full.push_back(i);
+      values.push_back(b.load(i, t, {uniform ? 0 : 1}));
+    }
+    for (int i = 0; i < steps; ++i) {
+      const int recent = static_cast<int>(values.size()) - 1 - below(2);
+      const int other = values[static_cast<size_t>(below(static_cast<int>(values.size())))];
+      values.push_back(b.op(prims[below(3)], t, values[static_cast<size_t>(recent)], other));
+    }
+    int fresh = loads;
+    for (int i = 0; i <= below(4); ++i) {
+      const int source = i == 0 ? values.back() : values[static_cast<size_t>(loads + below(steps))];
+      const bool over = !full.empty() && below(2) == 0;
+      b.store(source, over ? full.back() : fresh++, t, {1});
+      if (over) full.pop_back();
+    }
+    check(b.p, memory_for(b.p, rng, -1, 1), 1e-3);
     if (HasFatalFailure()) {
       FAIL() << "program " << k;
     }

@@ -144,21 +144,24 @@ TEST(Orient, ATransposedProductIsAProductOfTransposes) {
   EXPECT_EQ(products, 1);
 }
 
-// A weight that lies [in, out] and is transposed for a linear layer: so is its gradient, twice.
-TEST(Orient, AProductThatIsTransposedTwiceStays) {
-  Builder b;
-  const int x = b.input({1, 4, 5}), y = b.input({1, 5, 6});
-  const int flat = b.op("reshape", {b.op("batch_matmul", {x, y})}, {{"shape", Ints{4, 6}}});
-  const int once = b.op("permute", {flat}, {{"axes", Ints{1, 0}}});
-  const Graph g = simplify(orient_products(b.output(b.op("permute", {once}, {{"axes", Ints{1, 0}}}))));
-  int products = 0;
-  for (const auto& node : g.nodes) {
-    EXPECT_NE(node.op->name, "permute");
-    if (node.op->name != "batch_matmul") continue;
-    EXPECT_EQ(node.type.shape, (Shape{1, 4, 6}));
-    ++products;
+// A weight that lies [in, out] and is transposed for a linear layer: so is its gradient, twice. Of several
+// transpositions only an odd one is left, and the product is turned for it.
+TEST(Orient, SeveralTranspositionsTurnAProductOnceOrNot) {
+  for (const int times : {2, 3, 4, 5}) {
+    Builder b;
+    const int x = b.input({1, 4, 5}), y = b.input({1, 5, 6});
+    int result = b.op("reshape", {b.op("batch_matmul", {x, y})}, {{"shape", Ints{4, 6}}});
+    for (int i = 0; i < times; ++i) result = b.op("permute", {result}, {{"axes", Ints{1, 0}}});
+    const Graph g = simplify(orient_products(b.output(result)));
+    int products = 0;
+    for (const auto& node : g.nodes) {
+      EXPECT_NE(to_string(node.type.shape), times % 2 == 0 ? "[6, 4]" : "[4, 6]");
+      if (node.op->name != "batch_matmul") continue;
+      EXPECT_EQ(node.type.shape, (times % 2 == 0 ? Shape{1, 4, 6} : Shape{1, 6, 4}));
+      ++products;
+    }
+    EXPECT_EQ(products, 1);
   }
-  EXPECT_EQ(products, 1);
 }
 
 TEST(Views, SlicesPermutesAndBroadcastsCostNothing) {

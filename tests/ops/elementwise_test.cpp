@@ -168,6 +168,16 @@ TEST(Elementwise, SmallNumbersKeepTheirDigits) {
   EXPECT_NEAR(softplus(Tensor::from<float>({-20}, {})).item(), std::log1p(std::exp(-20.0)), 1e-15);
 }
 
+TEST(Elementwise, GeluOfLargeNumbersHasAGradient) {
+  for (Tensor (*const f)(Operand) : {gelu, gelu_tanh})
+    for (const float x : {1e6F, 1e15F}) {
+      Tensor a = Tensor::from<float>({-x, x}, {2});
+      a.requires_grad();
+      sum(f(a)).backward();
+      EXPECT_EQ(a.grad().to_vector<float>(), (std::vector<float>{0, 1})) << x;
+    }
+}
+
 TEST(Elementwise, DetachStopsGradients) {
   Tensor x = f64({3});
   x.requires_grad();

@@ -319,12 +319,9 @@ class Gemm {
       if (Products::sums_in_c || keeps_sums_) tile.sums = sums + i * stride;
       if (stores) tile.results = c + i * shape_.n;
       const int64_t next = i + tile_rows_ < panel.rows ? i + tile_rows_ : 0;
-      tile.end.next = nullptr;
-      if (next > 0 || panel.has_next) {
-        const int64_t columns = next > 0 ? 0 : tile_columns_;
-        tile.end.next_rows = std::min<int64_t>(tile_rows_, panel.rows - next);
-        if (tile.sums != nullptr) tile.end.next = sums + next * stride + columns;
-      }
+      const bool goes_on = tile.sums != nullptr && (next > 0 || panel.has_next);
+      tile.end.next = goes_on ? sums + next * stride + (next > 0 ? 0 : tile_columns_) : nullptr;
+      tile.end.next_rows = goes_on ? std::min<int64_t>(tile_rows_, panel.rows - next) : 0;
       fetch.go_on();
       multiplier.run(tile, depth_at(p), packed_a + Products::packed_size(i, depth_at(p)), packed_b);
     }

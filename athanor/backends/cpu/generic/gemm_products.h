@@ -36,8 +36,8 @@ struct GemmTile {
   /// C's first element, for Products that store results in another order.
   T* c = nullptr;
   const T* bias = nullptr;  // one number for each column, or nullptr
-  /// What micro kernels do with the sums. (It is not copied for them: loads of what was just stored in
-  /// smaller pieces wait until all products before are done.)
+  /// What micro kernels do with the sums. `end.bias` is set only if T is the type of sums. (It is not copied
+  /// for them: loads of what was just stored in smaller pieces wait until all products before are done.)
   TileEnd<Acc<T>> end = {};
 };
 

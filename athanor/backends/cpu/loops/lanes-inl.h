@@ -6,7 +6,6 @@
 #define ATHANOR_LOOPS_LANES_INL_H
 #endif
 
-#include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -62,23 +61,6 @@ HWY_INLINE auto narrowed_bf16(D d, hn::Vec<D> value) {
 }
 #endif
 
-/// A source: an array, or one value for every lane.
-template <class T>
-struct Source {
-  const T* p;
-  size_t mask;  // 0 keeps every index at 0
-  Source(const void* const* src, int k, unsigned uniform)
-      : p(static_cast<const T*>(src[k])), mask((uniform >> k & 1) ? 0 : ~size_t{0}) {}
-  template <class D>
-  HWY_INLINE hn::Vec<D> load(D d, size_t i) const {
-    return hn::LoadU(d, p + (i & mask));
-  }
-  template <class D>
-  HWY_INLINE hn::Vec<D> load_some(D d, size_t i, size_t n) const {
-    return mask == 0 ? hn::LoadU(d, p) : HWY_NAMESPACE::load_some(d, p + i, n);
-  }
-};
-
 /// Maximum and minimum that are NaN if either is (x86's instructions return the second operand then).
 template <class D, class V>
 HWY_INLINE V max_of(D, V a, V b) {
@@ -97,11 +79,29 @@ HWY_INLINE V min_of(D, V a, V b) {
 
 /// A source of a loop over vectors: an array, or one vector for all of them.
 template <class T>
-struct Stream {
-  const T* p;
-  int64_t step;  // from vector to vector, in elements
-  Stream(const void* const* src, size_t k, unsigned uniform, size_t lanes)
-      : p(static_cast<const T*>(src[k])), step((uniform >> k & 1) != 0 ? 0 : static_cast<int64_t>(lanes)) {}
+class Source {
+ public:
+  Source(const void* const* src, size_t k, unsigned uniform, size_t lanes)
+      : p_(static_cast<const T*>(src[k])), step_((uniform >> k & 1) != 0 ? 0 : lanes) {}
+  /// The first vector that is left, or the one behind it.
+  template <class D>
+  HWY_INLINE hn::Vec<D> load(D d) const {
+    return hn::LoadU(d, p_);
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> load_next(D d) const {
+    return hn::LoadU(d, p_ + step_);
+  }
+  /// The first n lanes of the last vector.
+  template <class D>
+  HWY_INLINE hn::Vec<D> load_some(D d, size_t n) const {
+    return step_ == 0 ? hn::LoadU(d, p_) : HWY_NAMESPACE::load_some(d, p_, n);
+  }
+  HWY_INLINE void advance(size_t vectors) { p_ += vectors * step_; }
+
+ private:
+  const T* p_;
+  size_t step_;  // from vector to vector, in elements
 };
 
 // Vector loops: F maps vectors to a vector of the same type.
@@ -110,19 +110,18 @@ HWY_INLINE void map_vectors(T* out, const void* const* src, size_t n, unsigned u
                             std::index_sequence<k...>) {
   const hn::ScalableTag<T> d;
   const size_t lanes = hn::Lanes(d);
-  Stream<T> s[] = {Stream<T>(src, k, uniform, lanes)...};
+  Source<T> s[] = {Source<T>(src, k, uniform, lanes)...};
   for (; n >= 2 * lanes; n -= 2 * lanes, out += 2 * lanes) {
-    hn::StoreU(F()(d, hn::LoadU(d, s[k].p)...), d, out);
-    hn::StoreU(F()(d, hn::LoadU(d, s[k].p + s[k].step)...), d, out + lanes);
-    ((s[k].p += 2 * s[k].step), ...);
+    hn::StoreU(F()(d, s[k].load(d)...), d, out);
+    hn::StoreU(F()(d, s[k].load_next(d)...), d, out + lanes);
+    (s[k].advance(2), ...);
   }
   if (n >= lanes) {
-    hn::StoreU(F()(d, hn::LoadU(d, s[k].p)...), d, out);
-    ((s[k].p += s[k].step), ...);
+    hn::StoreU(F()(d, s[k].load(d)...), d, out);
+    (s[k].advance(1), ...);
     n -= lanes, out += lanes;
   }
-  if (n > 0)
-    store_some(d, F()(d, (s[k].step == 0 ? hn::LoadU(d, s[k].p) : load_some(d, s[k].p, n))...), out, n);
+  if (n > 0) store_some(d, F()(d, s[k].load_some(d, n)...), out, n);
 }
 
 template <class T, class F>

@@ -70,8 +70,9 @@ struct StepPair {
   Opcode first, second;
   int place;
 };
-/// The loop for a pair that computes in `type`, with the same bits as one step after the other; nullptr if
-/// there is none. Of factors, and of the terms of a sum, `place` is the first one.
+/// The loop for a pair that computes in `type`; nullptr if there is none. Its bits are those of one step
+/// after the other, but for the payloads of NaN. Where the order does not matter (factors, terms of add),
+/// `place` must be 0.
 StepFn find_pair(const StepPair& pair, DType type);
 
 /// The loops of a reduction. Sums and products of f32 have partial results in f64; `wide` is the type of

@@ -98,14 +98,11 @@ void compare_loop(void* dst, const void* const* src, size_t n, unsigned uniform)
   const hn::ScalableTag<T> d;
   const Bytes<decltype(d)> d8;
   const size_t lanes = hn::Lanes(d);
-  const Source<T> a(src, 0, uniform), b(src, 1, uniform);
+  Source<T> a(src, 0, uniform, lanes), b(src, 1, uniform, lanes);
   auto* out = static_cast<uint8_t*>(dst);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(to_bytes(d, F()(a.load(d, i), b.load(d, i))), d8, out + i);
-  if (i < n) {
-    const size_t rest = n - i;
-    store_some(d8, to_bytes(d, F()(a.load_some(d, i, rest), b.load_some(d, i, rest))), out + i, rest);
-  }
+  for (; n >= lanes; n -= lanes, out += lanes, a.advance(1), b.advance(1))
+    hn::StoreU(to_bytes(d, F()(a.load(d), b.load(d))), d8, out);
+  if (n > 0) store_some(d8, to_bytes(d, F()(a.load_some(d, n), b.load_some(d, n))), out, n);
 }
 
 template <class T>
@@ -113,34 +110,23 @@ void where_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
   const hn::ScalableTag<T> d;
   const Bytes<decltype(d)> d8;
   const size_t lanes = hn::Lanes(d);
-  const Source<uint8_t> c(src, 0, uniform);
-  const Source<T> a(src, 1, uniform), b(src, 2, uniform);
+  Source<uint8_t> c(src, 0, uniform, lanes);
+  Source<T> a(src, 1, uniform, lanes), b(src, 2, uniform, lanes);
   auto* out = static_cast<T*>(dst);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    hn::StoreU(hn::IfThenElse(to_mask(d, c.load(d8, i)), a.load(d, i), b.load(d, i)), d, out + i);
-  if (i < n) {
-    const size_t rest = n - i;
-    const auto mask = to_mask(d, c.load_some(d8, i, rest));
-    store_some(d, hn::IfThenElse(mask, a.load_some(d, i, rest), b.load_some(d, i, rest)), out + i, rest);
+  for (; n >= lanes; n -= lanes, out += lanes, c.advance(1), a.advance(1), b.advance(1))
+    hn::StoreU(hn::IfThenElse(to_mask(d, c.load(d8)), a.load(d), b.load(d)), d, out);
+  if (n > 0) {
+    const auto mask = to_mask(d, c.load_some(d8, n));
+    store_some(d, hn::IfThenElse(mask, a.load_some(d, n), b.load_some(d, n)), out, n);
   }
 }
 
-template <class T>
-void where_less_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
-  const hn::ScalableTag<T> d;
-  const size_t lanes = hn::Lanes(d);
-  const Source<T> a(src, 0, uniform), b(src, 1, uniform), u(src, 2, uniform), v(src, 3, uniform);
-  auto* out = static_cast<T*>(dst);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    hn::StoreU(hn::IfThenElse(hn::Lt(a.load(d, i), b.load(d, i)), u.load(d, i), v.load(d, i)), d, out + i);
-  if (i < n) {
-    const size_t rest = n - i;
-    const auto mask = hn::Lt(a.load_some(d, i, rest), b.load_some(d, i, rest));
-    store_some(d, hn::IfThenElse(mask, u.load_some(d, i, rest), v.load_some(d, i, rest)), out + i, rest);
+struct WhereLess {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b, V u, V v) const {
+    return hn::IfThenElse(hn::Lt(a, b), u, v);
   }
-}
+};
 
 template <class T>
 void copy_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
@@ -161,7 +147,7 @@ StepFn typed_step(Opcode op) {
     case Opcode::equal:
       return compare_loop<T, Equal>;
     case Opcode::where_less:
-      return where_less_loop<T>;
+      return vector_loop4<T, WhereLess>;
     default:
       return nullptr;
   }

@@ -1,8 +1,9 @@
 // Two steps of arithmetic in one: what the first computes stays in a register.
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
-#include "athanor/backends/cpu/loops/tables.h"
+#include "athanor/backends/cpu/loops/steps.h"
 #include "athanor/backends/cpu/loops/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -44,9 +45,11 @@ constexpr StepFn loop() {
     return vector_loop4<float, Pair>;
 }
 
-/// A second step of two sources.
+/// A second step of two sources. A product is multiplied here, not added: that is one step, fma.
 template <class First, size_t firsts>
 StepFn then_two(Opcode second, int place) {
+  if constexpr (std::is_same_v<First, Mul>)
+    return second == Opcode::mul && place == 0 ? loop<Mul, 2, Mul, 2, 0>() : nullptr;
   switch (second) {
     case Opcode::add:
       return place == 0 ? loop<First, firsts, Add, 2, 0>() : nullptr;
