@@ -159,10 +159,11 @@ TEST_P(AttentionEpilogues, ComputedQueries) {
   };
   // MFMA's lanes read queries in f32 from memory.
   if (GetParam() != DType::f32 ||
-      std::ranges::none_of(testing::traits_of(gpu_).matrix_units, reads_from_memory))
+      std::ranges::none_of(testing::traits_of(gpu_).matrix_units, reads_from_memory)) {
     EXPECT_EQ(step_of("mul+add+scaled_dot_product_attention", computed),
               "mul+add+scaled_dot_product_attention")
         << explain(*plan_for(computed(gpu_, GetParam())));
+  }
   expect_same(computed);
 }
 

@@ -114,9 +114,9 @@ inline void check_flash(const FlashDevice& on, FlashType type, const FlashCase& 
   const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
               v = with(c.leading, c.keys, c.e), y = with(c.leading, c.queries, c.e),
               rows = with(c.leading, c.queries), scores = with(c.leading, c.queries, c.keys);
-  const auto output = [&](DType type, const Shape& shape) {
+  const auto output = [&](DType stored, const Shape& shape) {
     const bool gaps = !strides.empty() && shape != rows;
-    return gaps ? part_of_three(type, shape) : OperandDesc{type, shape, {}, contiguous_strides(shape)};
+    return gaps ? part_of_three(stored, shape) : OperandDesc{stored, shape, {}, contiguous_strides(shape)};
   };
   const TestOperand vq = view(dtype, q, 1, strides), vk = view(dtype, k, 2, strides),
                     vv = view(dtype, v, 3, strides), vg = view(dtype, y, 4, strides),

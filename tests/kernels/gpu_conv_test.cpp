@@ -114,7 +114,9 @@ TEST(GpuConv, WinogradByTiles) {
       const auto found = std::ranges::find(all, name, &GpuCandidate::name);
       ASSERT_NE(found, all.end());
       EXPECT_TRUE(found->parameters.contains("tile_m"));
-      if (name == "winograd 3x3 of 4x4") EXPECT_GT(found->parameters.at("splits"), 1);
+      if (name == "winograd 3x3 of 4x4") {
+        EXPECT_GT(found->parameters.at("splits"), 1);
+      }
       expect_all_near({{found->name, run_on(device, *found, inputs, request.output())}}, want,
                       conv_tolerance(DType::f32), request.key());
     }
