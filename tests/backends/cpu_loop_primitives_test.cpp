@@ -111,46 +111,61 @@ int steps_of(const LoopProgram& p) {
   return std::stoi(text.substr(text.rfind(", ", text.find(" step")) + 2));
 }
 
-// Two steps in one give the bits of one step after the other, as they are when the first result is stored.
+/// A step of arithmetic, alone or with a product (a * b + c), and another one that uses its result.
+struct TwoSteps {
+  Prim first, second;
+  bool first_is_fused, second_is_fused, turned;  // turned: the result is the second's last source
+
+  /// Whether lowering makes two steps of it, with at most four sources.
+  bool is_one() const {
+    if (first_is_fused && (first == Prim::mul || second_is_fused)) return false;
+    if (second_is_fused) return second != Prim::mul;
+    return first != Prim::mul || second == Prim::mul;
+  }
+  /// `uniform`: the sources that are the same for all elements. `stored`: the first result is stored, too, so
+  /// that it needs a step of its own.
+  LoopProgram program(int64_t n, unsigned uniform, bool stored) const {
+    const DType t = DType::f32;
+    Builder b({n});
+    const auto load = [&](int k) { return b.load(k, t, {uniform >> k & 1 ? 0 : 1}); };
+    const int u = load(0), v = load(1), w = load(2), x = load(3);
+    const int one = first_is_fused ? b.op(first, t, b.op(Prim::mul, t, u, v), x) : b.op(first, t, u, v);
+    int left = one, right = w;
+    if (second_is_fused) left = b.op(Prim::mul, t, turned ? w : one, turned ? one : w), right = x;
+    b.store(turned ? b.op(second, t, right, left) : b.op(second, t, left, right), 4, t, {1});
+    if (stored) b.store(one, 5, t, {1});
+    return b.p;
+  }
+};
+
+std::vector<TwoSteps> all_pairs() {
+  constexpr Prim prims[] = {Prim::add, Prim::sub, Prim::mul};
+  std::vector<TwoSteps> pairs;
+  for (const Prim first : prims)
+    for (const Prim second : prims)
+      for (int i = 0; i < 8; ++i)
+        if (const TwoSteps pair{first, second, (i & 1) != 0, (i & 2) != 0, (i & 4) != 0}; pair.is_one())
+          pairs.push_back(pair);
+  return pairs;
+}
+
+// Two steps in one give the bits of one step after the other.
 TEST_P(LoopPrimitives, PairsHaveTheBitsOfSteps) {
-  const DType t = DType::f32;
   std::mt19937 rng(1);
-  int pairs = 0;
-  for (const int64_t n : {7, 17, 1003})
-    for (const bool first_is_fused : {false, true})
-      for (const Prim first : {Prim::add, Prim::sub, Prim::mul})
-        for (const Prim second : {Prim::add, Prim::sub, Prim::mul})
-          for (const bool second_is_fused : {false, true})
-            for (const bool turned : {false, true}) {
-              const bool multiply_adds = first == Prim::mul && second != Prim::mul && !second_is_fused;
-              if (multiply_adds || (first_is_fused && (first == Prim::mul || second_is_fused)) ||
-                  (second_is_fused && second == Prim::mul))
-                continue;
-              // At most one source of each step is uniform. (A step of uniform ones is no part of a pair.)
-              const unsigned uniform = (1U << rng() % 3 | 8U * (rng() % 2)) & (first_is_fused ? 7U : 15U);
-              LoopProgram programs[2];
-              for (const bool stored : {false, true}) {
-                Builder b({n});
-                const auto load = [&](int k) { return b.load(k, t, {uniform >> k & 1 ? 0 : 1}); };
-                const int u = load(0), v = load(1), w = load(2), x = load(3);
-                const int one =
-                    first_is_fused ? b.op(first, t, b.op(Prim::mul, t, u, v), x) : b.op(first, t, u, v);
-                const int factor =
-                    second_is_fused ? b.op(Prim::mul, t, turned ? w : one, turned ? one : w) : -1;
-                const int left = second_is_fused ? factor : one, right = second_is_fused ? x : w;
-                b.store(turned ? b.op(second, t, right, left) : b.op(second, t, left, right), 4, t, {1});
-                if (stored) b.store(one, 5, t, {1});
-                programs[stored] = b.p;
-              }
-              Memory got = memory_for(programs[1], rng), want = got;
-              LoopKernel(programs[0]).run(got.addresses(), 1);
-              LoopKernel(programs[1]).run(want.addresses(), 1);
-              EXPECT_EQ(std::memcmp(got.addresses()[4], want.addresses()[4], static_cast<size_t>(n) * 4), 0)
-                  << to_string(programs[0]);
-              EXPECT_LT(steps_of(programs[0]), steps_of(programs[1])) << to_string(programs[0]);
-              ++pairs;
-            }
-  EXPECT_EQ(pairs, 3 * 38);
+  const std::vector<TwoSteps> pairs = all_pairs();
+  EXPECT_EQ(pairs.size(), 38U);
+  for (const TwoSteps& pair : pairs)
+    for (const int64_t n : {7, 17, 1003}) {
+      // At most one source of each step is uniform. (A step of uniform ones is no part of a pair.)
+      const unsigned uniform = (1U << rng() % 3 | 8U * (rng() % 2)) & (pair.first_is_fused ? 7U : 15U);
+      const LoopProgram one = pair.program(n, uniform, false), two = pair.program(n, uniform, true);
+      Memory got = memory_for(two, rng), want = got;
+      LoopKernel(one).run(got.addresses(), 1);
+      LoopKernel(two).run(want.addresses(), 1);
+      EXPECT_EQ(std::memcmp(got.addresses()[4], want.addresses()[4], static_cast<size_t>(n) * 4), 0)
+          << to_string(one);
+      EXPECT_LT(steps_of(one), steps_of(two)) << to_string(one);
+    }
 }
 
 TEST_P(LoopPrimitives, CastsLoadsAndStores) {

@@ -124,21 +124,10 @@ HWY_INLINE void map_vectors(T* out, const void* const* src, size_t n, unsigned u
   if (n > 0) store_some(d, F()(d, s[k].load_some(d, n)...), out, n);
 }
 
-template <class T, class F>
-void vector_loop1(void* dst, const void* const* src, size_t n, unsigned) {
-  map_vectors<T, F>(static_cast<T*>(dst), src, n, 0, std::make_index_sequence<1>());
-}
-template <class T, class F>
-void vector_loop2(void* dst, const void* const* src, size_t n, unsigned uniform) {
-  map_vectors<T, F>(static_cast<T*>(dst), src, n, uniform, std::make_index_sequence<2>());
-}
-template <class T, class F>
-void vector_loop3(void* dst, const void* const* src, size_t n, unsigned uniform) {
-  map_vectors<T, F>(static_cast<T*>(dst), src, n, uniform, std::make_index_sequence<3>());
-}
-template <class T, class F>
-void vector_loop4(void* dst, const void* const* src, size_t n, unsigned uniform) {
-  map_vectors<T, F>(static_cast<T*>(dst), src, n, uniform, std::make_index_sequence<4>());
+/// A step of `sources` sources.
+template <class T, class F, size_t sources>
+void vector_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
+  map_vectors<T, F>(static_cast<T*>(dst), src, n, uniform, std::make_index_sequence<sources>());
 }
 
 // Scalar loops, which the compiler vectorises if it can: F maps values.

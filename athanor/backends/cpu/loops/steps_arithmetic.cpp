@@ -109,17 +109,17 @@ template <class T>
 StepFn common_step(Opcode op) {
   switch (op) {
     case Opcode::neg:
-      return vector_loop1<T, Neg>;
+      return vector_loop<T, Neg, 1>;
     case Opcode::abs:
-      return vector_loop1<T, Abs>;
+      return vector_loop<T, Abs, 1>;
     case Opcode::add:
-      return vector_loop2<T, Add>;
+      return vector_loop<T, Add, 2>;
     case Opcode::sub:
-      return vector_loop2<T, Sub>;
+      return vector_loop<T, Sub, 2>;
     case Opcode::max:
-      return vector_loop2<T, Max>;
+      return vector_loop<T, Max, 2>;
     case Opcode::min:
-      return vector_loop2<T, Min>;
+      return vector_loop<T, Min, 2>;
     default:
       return nullptr;
   }
@@ -129,21 +129,21 @@ template <class T>
 StepFn float_step(Opcode op) {
   switch (op) {
     case Opcode::floor:
-      return vector_loop1<T, Floor>;
+      return vector_loop<T, Floor, 1>;
     case Opcode::sqrt:
-      return vector_loop1<T, Sqrt>;
+      return vector_loop<T, Sqrt, 1>;
     case Opcode::mul:
-      return vector_loop2<T, Mul>;
+      return vector_loop<T, Mul, 2>;
     case Opcode::div:
-      return vector_loop2<T, Div>;
+      return vector_loop<T, Div, 2>;
     case Opcode::mod:
       return scalar_loop2<T, FloatMod<T>>;
     case Opcode::fma:
-      return vector_loop3<T, Fma>;
+      return vector_loop<T, Fma, 3>;
     case Opcode::fms:
-      return vector_loop3<T, Fms>;
+      return vector_loop<T, Fms, 3>;
     case Opcode::fnma:
-      return vector_loop3<T, Fnma>;
+      return vector_loop<T, Fnma, 3>;
     default:
       return common_step<T>(op);
   }
@@ -154,7 +154,7 @@ StepFn int_step(Opcode op) {
   switch (op) {
     case Opcode::mul:
       if constexpr (std::is_same_v<T, int32_t>)
-        return vector_loop2<T, Mul>;
+        return vector_loop<T, Mul, 2>;
       else
         return scalar_loop2<T, IntMul<T>>;
     case Opcode::div:

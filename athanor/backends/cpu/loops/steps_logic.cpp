@@ -147,7 +147,7 @@ StepFn typed_step(Opcode op) {
     case Opcode::equal:
       return compare_loop<T, Equal>;
     case Opcode::where_less:
-      return vector_loop4<T, WhereLess>;
+      return vector_loop<T, WhereLess, 4>;
     default:
       return nullptr;
   }
@@ -157,13 +157,13 @@ template <class T>
 StepFn bits_step(Opcode op) {
   switch (op) {
     case Opcode::bit_and:
-      return vector_loop2<T, And>;
+      return vector_loop<T, And, 2>;
     case Opcode::bit_or:
-      return vector_loop2<T, Or>;
+      return vector_loop<T, Or, 2>;
     case Opcode::bit_xor:
-      return vector_loop2<T, Xor>;
+      return vector_loop<T, Xor, 2>;
     case Opcode::floor:
-      return vector_loop1<T, Copy>;
+      return vector_loop<T, Copy, 1>;
     default:
       return typed_step<T>(op);
   }
@@ -174,20 +174,20 @@ StepFn bool_step(Opcode op) {
   switch (op) {
     case Opcode::neg:
     case Opcode::abs:
-      return vector_loop1<uint8_t, Copy>;
+      return vector_loop<uint8_t, Copy, 1>;
     case Opcode::add:
     case Opcode::max:
-      return vector_loop2<uint8_t, Or>;
+      return vector_loop<uint8_t, Or, 2>;
     case Opcode::sub:
-      return vector_loop2<uint8_t, Xor>;
+      return vector_loop<uint8_t, Xor, 2>;
     case Opcode::mul:
     case Opcode::div:
     case Opcode::min:
-      return vector_loop2<uint8_t, And>;
+      return vector_loop<uint8_t, And, 2>;
     case Opcode::less:
-      return vector_loop2<uint8_t, Below>;
+      return vector_loop<uint8_t, Below, 2>;
     case Opcode::equal:
-      return vector_loop2<uint8_t, Same>;
+      return vector_loop<uint8_t, Same, 2>;
     default:
       return bits_step<uint8_t>(op);
   }

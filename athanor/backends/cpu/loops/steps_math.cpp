@@ -87,19 +87,19 @@ StepFn math(Opcode op, DType type) {
   if (!wide && type != DType::f32) return nullptr;
   switch (op) {
     case Opcode::exp:
-      return wide ? scalar_loop1<double, double, Exp64> : vector_loop1<float, Exp>;
+      return wide ? scalar_loop1<double, double, Exp64> : vector_loop<float, Exp, 1>;
     case Opcode::log:
-      return wide ? scalar_loop1<double, double, Log64> : vector_loop1<float, Log>;
+      return wide ? scalar_loop1<double, double, Log64> : vector_loop<float, Log, 1>;
     case Opcode::sin:
-      return wide ? scalar_loop1<double, double, Sin64> : vector_loop1<float, Sin>;
+      return wide ? scalar_loop1<double, double, Sin64> : vector_loop<float, Sin, 1>;
     case Opcode::cos:
-      return wide ? scalar_loop1<double, double, Cos64> : vector_loop1<float, Cos>;
+      return wide ? scalar_loop1<double, double, Cos64> : vector_loop<float, Cos, 1>;
     case Opcode::tanh:
-      return wide ? scalar_loop1<double, double, Tanh64> : vector_loop1<float, Tanh>;
+      return wide ? scalar_loop1<double, double, Tanh64> : vector_loop<float, Tanh, 1>;
     case Opcode::erf:
-      return wide ? scalar_loop1<double, double, Erf64> : vector_loop1<float, Erf>;
+      return wide ? scalar_loop1<double, double, Erf64> : vector_loop<float, Erf, 1>;
     case Opcode::pow:
-      return wide ? scalar_loop2<double, Pow64> : vector_loop2<float, Pow>;
+      return wide ? scalar_loop2<double, Pow64> : vector_loop<float, Pow, 2>;
     default:
       return nullptr;
   }

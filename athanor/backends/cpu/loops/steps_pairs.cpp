@@ -38,11 +38,9 @@ struct Both {
 template <class First, size_t firsts, class Second, size_t seconds, size_t place>
 constexpr StepFn loop() {
   using Pair = Both<First, firsts, Second, seconds, place>;
-  static_assert(firsts + seconds - 1 <= max_sources);
-  if constexpr (firsts + seconds == 4)
-    return vector_loop3<float, Pair>;
-  else
-    return vector_loop4<float, Pair>;
+  constexpr size_t sources = firsts + seconds - 1;
+  static_assert(sources <= max_sources);
+  return vector_loop<float, Pair, sources>;
 }
 
 /// A second step of two sources. A product is multiplied here, not added: that is one step, fma.

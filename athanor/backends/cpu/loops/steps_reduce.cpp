@@ -172,14 +172,14 @@ struct MultiplyAdd {
 template <class T>
 void accumulate_product(void* acc, const void* a, const void* b, size_t n) {
   const void* const sources[] = {a, b, acc};
-  vector_loop3<T, MultiplyAdd>(acc, sources, n, 0);
+  vector_loop<T, MultiplyAdd, 3>(acc, sources, n, 0);
 }
 
 template <class T, class F>
 void accumulate(void* acc, int64_t*, const void* src, const int64_t*, size_t n) {
   const void* const sources[] = {acc, src};
   if constexpr (F::template vectorised<T>)
-    vector_loop2<T, F>(acc, sources, n, 0);
+    vector_loop<T, F, 2>(acc, sources, n, 0);
   else
     scalar_loop2<T, F>(acc, sources, n, 0);
 }
