@@ -26,16 +26,19 @@ void check_on(gpu::GpuDevice& device, const LoopProgram& program, const Memory& 
     }
 }
 
-/// `width`: the elements that an item moves together; 1 if it cannot move several.
+/// `width`: the elements that an item moves together; 1 if it cannot move several. `items`: of a group, at
+/// most.
 void check_vectors(const LoopProgram& program, int64_t width, double tolerance = 2e-4, double low = -2,
-                   double high = 2) {
+                   double high = 2, int64_t items = 256) {
   std::mt19937 rng(11);
   const Memory start = memory_for(program, rng, low, high);
   Memory want = start;
   reference::Interpreter(program, want.addresses()).run();
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    const GpuCandidate candidate = gpu_loop_candidates(program, with_vectors(device.facts().traits)).front();
+    GpuTraits traits = with_vectors(device.facts().traits);
+    traits.max_group_size = std::min(items, traits.max_group_size);
+    const GpuCandidate candidate = gpu_loop_candidates(program, traits).front();
     const std::string& source = candidate.launches.front().source;
     EXPECT_EQ(source.find("UNROLL for (int e = 0; e < " + std::to_string(width) + ";") != std::string::npos,
               width > 1)
@@ -196,6 +199,60 @@ TEST(GpuLoops, VectorsOfReducedRows) {
       check_vectors(b.p, one.width, 2e-3);
       if (HasFailure()) return;
     }
+}
+
+TEST(GpuLoops, VectorsOfColumns) {
+  ATHANOR_NEEDS_GPU();
+  struct Case {
+    Ints space;
+    std::vector<bool> reduced;
+    DType type;
+    int64_t offset, width;
+  };
+  const DType bf16 = DType::bf16, f32 = DType::f32;
+  // Columns that items and parts share, a few rows of many columns, columns between and beside reduced
+  // dimensions; of other sizes; vectors that would be cut off.
+  const Case cases[] = {{{3001, 64}, {true, false}, bf16, 8, 8},
+                        {{7, 1000}, {true, false}, bf16, 0, 8},
+                        {{5, 90, 16}, {false, true, false}, bf16, 0, 8},
+                        {{6, 70, 3, 24}, {true, false, true, false}, bf16, 0, 8},
+                        {{500, 20}, {true, false}, bf16, 4, 4},
+                        {{500, 20}, {true, false}, f32, 0, 4},
+                        {{500, 6}, {true, false}, f32, 2, 2},
+                        {{300, 65}, {true, false}, bf16, 0, 1},
+                        {{300, 64}, {true, false}, bf16, 3, 1}};
+  for (const Case& one : cases)
+    for (const Prim prim : {Prim::sum, Prim::argmax}) {
+      if (prim == Prim::argmax && &one > &cases[2]) continue;  // each is a kernel to compile
+      SCOPED_TRACE(::testing::PrintToString(one.space));
+      Builder b(one.space, one.reduced);
+      const int x = b.load(0, one.type, dense(one.space), one.offset);
+      const DType type = prim == Prim::sum ? DType::f32 : DType::i64;
+      b.store(b.reduce(prim, x, type), 1, type, dense_kept(b.p));
+      check_vectors(b.p, one.width, 2e-3, -2, 2, 128);  // local memory has room for their lanes
+      if (HasFailure()) return;
+    }
+}
+
+// As in the gradients of a norm: numbers of columns that are held in f32, numbers of rows, a store of every
+// element, and results that begin where no vector does.
+TEST(GpuLoops, VectorsOfColumnsBesideTheirNumbers) {
+  ATHANOR_NEEDS_GPU();
+  const DType bf16 = DType::bf16, f32 = DType::f32;
+  Builder b({2000, 96}, {true, false});
+  const int x = b.load(0, bf16, {96, 1}), mean = b.load(1, f32, {0, 1}, 8), scale = b.load(2, f32, {0, 1}),
+            of_row = b.load(3, f32, {1, 0}), every = b.load(4, f32, {0, 0});
+  const int normal = b.op(Prim::mul, f32, b.op(Prim::sub, f32, x, mean), scale);
+  const int y = b.op(Prim::add, f32, b.op(Prim::mul, f32, normal, of_row), every);
+  b.store_in_body(y, 5, bf16, {96, 1});
+  b.p.reductions = {{Prim::sum, y, f32}, {Prim::reduce_max, normal, f32}, {Prim::argmax, y, DType::i64}};
+  b.in_epilogue = true;
+  const int first = static_cast<int>(b.p.body.size());
+  const int shifted = b.op(Prim::add, f32, first, b.load(6, f32, {0, 1}, 3));
+  b.store(shifted, 7, f32, {0, 1}, 1);
+  b.store(first + 1, 8, f32, {0, 1});
+  b.store(first + 2, 9, DType::i64, {0, 1});
+  check_vectors(b.p, 8, 2e-3, -2, 2, 64);
 }
 
 TEST(GpuLoops, VectorsInPlace) {

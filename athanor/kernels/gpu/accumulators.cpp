@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "athanor/kernels/gpu/index_code.h"
 
 namespace athanor::gpu {
@@ -43,10 +45,10 @@ void Accumulators::declare_accumulators(Code& code, int64_t lanes) const {
   });
 }
 
-void Accumulators::declare_shared(Code& code, int64_t items) const {
+void Accumulators::declare_shared(Code& code, int64_t places) const {
   for (size_t i = 0; i < reductions(); ++i) {
-    code.line(fmt::format("LOCAL {} shared{}[{}];", value_name(reduction(i)), i, items));
-    if (is_argmax(reduction(i))) code.line(fmt::format("LOCAL i64 shared_at{}[{}];", i, items));
+    code.line(fmt::format("LOCAL {} shared{}[{}];", value_name(reduction(i)), i, places));
+    if (is_argmax(reduction(i))) code.line(fmt::format("LOCAL i64 shared_at{}[{}];", i, places));
   }
 }
 
@@ -85,25 +87,35 @@ void Accumulators::join(Code& code, const std::string& a, const std::string& a_a
 }
 
 void Accumulators::join_items(Code& code, const SharedResult& shared, const std::string& lane) const {
+  const auto each_lane = [&](const std::function<void(const std::string& place)>& body) {
+    unrolled(code, "v", shared.lanes,
+             [&](const std::string& v) { body(plus(times(v, shared.places), "mine")); });
+  };
   code.line(fmt::format("const int mine = {};", shared.place));
-  for (size_t i = 0; i < reductions(); ++i) {
-    code.line(fmt::format("shared{0}[mine] = acc{0}{1};", i, lane));
-    if (is_argmax(reduction(i))) code.line(fmt::format("shared_at{0}[mine] = at{0}{1};", i, lane));
-  }
+  each_lane([&](const std::string& place) {
+    for (size_t i = 0; i < reductions(); ++i) {
+      code.line(fmt::format("shared{}[{}] = acc{}{};", i, place, i, lane));
+      if (is_argmax(reduction(i))) code.line(fmt::format("shared_at{}[{}] = at{}{};", i, place, i, lane));
+    }
+  });
   code.open(fmt::format("for (int reach = {}; reach > 0; reach /= 2)", shared.items / 2));
   code.line("BARRIER();");
   code.open(fmt::format("if ({} < reach)", shared.item));
-  const std::string other = plus("mine", times("reach", shared.apart));
-  join(code, "shared{0}[mine]", "shared_at{0}[mine]", fmt::format("shared{{0}}[{}]", other),
-       fmt::format("shared_at{{0}}[{}]", other));
+  each_lane([&](const std::string& place) {
+    const std::string other = plus(place, times("reach", shared.apart));
+    join(code, fmt::format("shared{{0}}[{}]", place), fmt::format("shared_at{{0}}[{}]", place),
+         fmt::format("shared{{0}}[{}]", other), fmt::format("shared_at{{0}}[{}]", other));
+  });
   code.close();
   code.close();
   const std::string nobody = shared.nobody.empty() ? "" : " || " + shared.nobody;
   code.line(fmt::format("if ({} != 0{}) return;", shared.item, nobody));
-  for (size_t i = 0; i < reductions(); ++i) {
-    code.line(fmt::format("acc{0}{1} = shared{0}[mine];", i, lane));
-    if (is_argmax(reduction(i))) code.line(fmt::format("at{0}{1} = shared_at{0}[mine];", i, lane));
-  }
+  each_lane([&](const std::string& place) {
+    for (size_t i = 0; i < reductions(); ++i) {
+      code.line(fmt::format("acc{}{} = shared{}[{}];", i, lane, i, place));
+      if (is_argmax(reduction(i))) code.line(fmt::format("at{}{} = shared_at{}[{}];", i, lane, i, place));
+    }
+  });
 }
 
 }  // namespace athanor::gpu

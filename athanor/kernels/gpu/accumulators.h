@@ -14,6 +14,8 @@ struct SharedResult {
   std::string item;    // an item's number among them
   std::string place;   // an item's place in local memory
   int64_t apart = 1;   // between the places of two of them
+  int64_t lanes = 1;   // results that each item has, as lanes of its accumulators
+  int64_t places = 0;  // of a lane in local memory
   std::string nobody;  // whether a result is none: "result >= 10"; "" if all are
 };
 
@@ -33,8 +35,8 @@ class Accumulators {
 
   /// Declares them, with values that change nothing.
   void declare_accumulators(Code& code, int64_t lanes) const;
-  /// Declares the local memory of a group's items.
-  void declare_shared(Code& code, int64_t items) const;
+  /// Declares the local memory of a group's items, or of all their lanes.
+  void declare_shared(Code& code, int64_t places) const;
   /// Declares registers from r<first> on, which have the results. `lane` ends accumulators' names: "[0]", "".
   void declare_results(Code& code, int first, const std::string& lane) const;
   /// A value that changes no accumulator. For an argmax it is the lowest value: of equal values the first one
@@ -47,7 +49,7 @@ class Accumulators {
   void join(Code& code, const std::string& a, const std::string& a_at, const std::string& b,
             const std::string& b_at) const;
   /// Joins the accumulators of the items that share a result, in local memory. Only the first of them
-  /// continues.
+  /// continues. `lane` ends accumulators' names: "", "[0]", or "[v]" for several lanes.
   void join_items(Code& code, const SharedResult& shared, const std::string& lane) const;
 
  private:

@@ -13,6 +13,16 @@ int64_t power_of_two(int64_t at_most) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, at_most))));
 }
 
+JoiningGroup joining_group(int64_t parts, int64_t results, int64_t room, const GpuTraits& traits) {
+  // Parts that an item adds one after the other, at least, and items that share a result, at most: a group's
+  // other items read neighbouring results.
+  constexpr int64_t least_parts = 4, most_sharing = 32, most_items = 256;
+  const int64_t all = power_of_two(std::min({room, traits.max_group_size, most_items}));
+  const int64_t items =
+      std::min({power_of_two(parts / least_parts), all, most_sharing, traits.grain->side_by_side});
+  return {.results = std::min(all / items, power_of_two(2 * results - 1)), .items = items};
+}
+
 LoopKernels::LoopKernels(const LoopProgram& program, const GpuTraits& traits)
     : program_(program), traits_(traits), types_(register_types(program)) {
   for (size_t d = 0; d < program.space.size(); ++d)

@@ -10,9 +10,6 @@
 
 namespace athanor::gpu {
 
-// Neighbouring columns of a group, and the items that share one of them.
-constexpr int64_t joined_columns = 32, joined_items = 8;
-
 // Where the parts of a reduction begin in the scratch memory, in bytes: [reduction][part][column].
 int64_t ChainKernel::part_start(size_t l, size_t reduction) const {
   int64_t bytes = 0;
@@ -93,23 +90,23 @@ void ChainKernel::store_columns() {
 
 // Each loop's sums have their groups: their second number is the loop's.
 void ChainKernel::join_columns() {
-  const int64_t items =
-      std::min({joined_items, power_of_two(traits_.max_group_size / joined_columns), power_of_two(groups_)});
+  int64_t bytes = 0;  // that an item shares
+  for (const auto& [type, count] : arrays(RowRole::columns))
+    bytes += count * static_cast<int64_t>(size_of(type));
+  const auto [wide, items] = joining_group(groups_, chain_.row(), traits_.local_bytes / bytes, traits_);
   code_ = {};
   GpuLaunch launch;
   launch.name = "join";
-  launch.group_size = {joined_columns, items, 1};
+  launch.group_size = {wide, items, 1};
+  launch.local_bytes = items > 1 ? wide * items * bytes : 0;
   begin_kernel(launch);
   int64_t loops = 0;
   if (items > 1)
     for (const auto& [type, count] : arrays(RowRole::columns))
-      for (int64_t i = 0; i < count; ++i) {
-        code_.line(
-            fmt::format("LOCAL {0} all_{0}_{1}[{2}];", language_name(type), i, joined_columns * items));
-        launch.local_bytes += joined_columns * items * static_cast<int64_t>(size_of(type));
-      }
-  code_.line(fmt::format("const int mine = LOCAL_ID(1) * {} + LOCAL_ID(0);", joined_columns));
-  code_.line(fmt::format("const int x = GROUP_ID(0) * {} + LOCAL_ID(0);", joined_columns));
+      for (int64_t i = 0; i < count; ++i)
+        code_.line(fmt::format("LOCAL {0} all_{0}_{1}[{2}];", language_name(type), i, wide * items));
+  code_.line(fmt::format("const int mine = LOCAL_ID(1) * {} + LOCAL_ID(0);", wide));
+  code_.line(fmt::format("const int x = GROUP_ID(0) * {} + LOCAL_ID(0);", wide));
   for (size_t l = 0; l < chain_.loops.size(); ++l) {
     if (chain_.roles[l] != RowRole::columns) continue;
     const LoopProgram& p = loop(l);
@@ -142,10 +139,9 @@ void ChainKernel::join_columns() {
     if (items > 1) {
       code_.open(fmt::format("for (int item = 1; item < {}; ++item)", items));
       each([&](size_t i, const LoopReduction& r) {
-        code_.line(
-            fmt::format("acc{} = {};", i,
-                        combine(r, fmt::format("acc{}", i),
-                                fmt::format("all_{}[item * {} + mine]", array_of(p, i), joined_columns))));
+        code_.line(fmt::format("acc{} = {};", i,
+                               combine(r, fmt::format("acc{}", i),
+                                       fmt::format("all_{}[item * {} + mine]", array_of(p, i), wide))));
       });
       code_.close();
     }
@@ -162,7 +158,7 @@ void ChainKernel::join_columns() {
     result_.scratch_bytes = static_cast<size_t>(part_start(l, p.reductions.size()));
   }
   code_.close();
-  launch.groups = {ceil_div(chain_.row(), joined_columns), loops, 1};
+  launch.groups = {ceil_div(chain_.row(), wide), loops, 1};
   launch.source = code_.text();
   result_.launches.push_back(std::move(launch));
 }

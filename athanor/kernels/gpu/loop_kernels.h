@@ -14,6 +14,13 @@ using Names = std::vector<std::string>;
 
 int64_t power_of_two(int64_t at_most);
 
+/// A group of a launch that joins the parts of some results: `items` work-items share each of `results`
+/// neighbouring ones. `room`: the most items.
+struct JoiningGroup {
+  int64_t results = 1, items = 1;
+};
+JoiningGroup joining_group(int64_t parts, int64_t results, int64_t room, const GpuTraits& traits);
+
 class LoopKernels {
  public:
   LoopKernels(const LoopProgram& program, const GpuTraits& traits);

@@ -9,8 +9,11 @@
 
 namespace athanor::gpu {
 
-// Neighbouring columns that items read together: a line of a cache of most GPUs, in 32-bit numbers.
-constexpr int64_t coalesced = 32;
+// Bytes of neighbouring columns that items read together: a line of a cache of most GPUs.
+constexpr int64_t line_bytes = 128;
+// Vectors of columns that an item reduces, at least, and the most numbers that it keeps for them:
+// accumulators, and what it holds of operands.
+constexpr int64_t least_vectors = 4, most_numbers = 64;
 
 GpuCandidate ReductionKernels::run() {
   choose_shape();
@@ -22,7 +25,7 @@ GpuCandidate ReductionKernels::run() {
 // Items that can share results: as many as local memory has room for, and a power of two, because they join
 // in halves.
 int64_t ReductionKernels::sharing_limit() const {
-  return power_of_two(std::min(group_limit(), traits_.local_bytes / shared_bytes()));
+  return power_of_two(std::min(group_limit(), traits_.local_bytes / (shared_bytes() * shared_lanes())));
 }
 
 void ReductionKernels::choose_shape() {
@@ -30,21 +33,25 @@ void ReductionKernels::choose_shape() {
   inner_ = program_.space.empty() ? 1 : program_.space.back();
   const int64_t units = traits_.compute_units;
   const Grain& grain = *traits_.grain;
+  int64_t least = grain.reduced;  // elements of an item
   if (rows_) {
     lanes_ = std::min(grain.row_lanes, power_of_two(inner_));
     items_ = std::min({grain.row_items, sharing_limit(), power_of_two(2 * reduced_size_ - 1)});
-    if (reduced_size_ > 0) choose_vectors();
+    if (reduced_size_ > 0) choose_row_vectors();
     in_turn_ = grain.results_in_turn > 1;
     rows_per_group_ = in_turn_ ? std::clamp<int64_t>(kept_size_ / (4 * units), 1, grain.results_in_turn)
                                : std::clamp<int64_t>((items_ > 1 ? sharing_limit() : group_limit()) / items_,
                                                      1, std::max<int64_t>(1, kept_size_));
   } else {
     lanes_ = std::min(grain.column_lanes, power_of_two(inner_));
+    const int64_t neighbours = choose_column_vectors();
+    if (vectors_.width > 1) least = least_vectors * lanes_;
     columns_ = kept_size_ / std::max<int64_t>(1, inner_) * ceil_div(inner_, lanes_);
     const int64_t most = std::min(grain.column_items, sharing_limit());
     const int64_t fill = grain.side_by_side * grain.reduction_parts * units;
-    items_ = std::min({power_of_two(fill / std::max<int64_t>(1, columns_)),
-                       power_of_two(reduced_size_ / grain.reduced), std::max<int64_t>(1, most / coalesced)});
+    items_ =
+        std::min({power_of_two(fill / std::max<int64_t>(1, columns_)),
+                  power_of_two(reduced_size_ * lanes_ / least), std::max<int64_t>(1, most / neighbours)});
     rows_per_group_ = std::min(most / items_, power_of_two(2 * columns_ - 1));
   }
   const int64_t groups = ceil_div(rows_ ? kept_size_ : columns_, rows_per_group_);
@@ -53,16 +60,17 @@ void ReductionKernels::choose_shape() {
   split_size_ = 1;
   for (const int d : folded()) split_size_ *= extent(d);
   if (rows_ && reduced_.size() == 1) split_size_ = reduced_size_;
-  if (groups < wanted && kept_size_ > 0) {
+  // A second launch is worth it only for a device that would be half empty.
+  if (groups < std::max(2 * units, wanted / 2) && kept_size_ > 0) {
     const int64_t work = reduced_size_ * (rows_ ? 1 : lanes_) / items_;
     const int64_t most = std::clamp<int64_t>(split_size_, 1, 1024);
-    parts_ = std::clamp<int64_t>(std::min(ceil_div(wanted, groups), work / grain.reduced), 1, most);
+    parts_ = std::clamp<int64_t>(std::min(ceil_div(wanted, groups), work / least), 1, most);
   }
 }
 
 // Chooses the longest vectors of which each item of a row has at least one. If all rows together have enough
 // of them for the device, fewer items share a row.
-void ReductionKernels::choose_vectors() {
+void ReductionKernels::choose_row_vectors() {
   const int64_t enough = traits_.grain->loop_filling * traits_.compute_units;
   for (VectorRows& rows : vector_rows(program_, traits_)) {
     if (rows.blocks < items_ && kept_size_ * reduced_size_ / rows.width < enough) continue;
@@ -72,10 +80,47 @@ void ReductionKernels::choose_vectors() {
   }
 }
 
+// Chooses the longest vectors of columns that are whole, for which there is room, and that are enough for the
+// device.
+int64_t ReductionKernels::choose_column_vectors() {
+  LoopProgram body = program_;  // without the places of what only the epilogue accesses
+  std::vector<bool> loaded(body.operands.size()), stored = loaded;
+  for (const LoopStep& s : program_.body)
+    if (s.kind == LoopStep::Kind::load) loaded[static_cast<size_t>(s.operand)] = true;
+  for (const LoopStore& s : program_.stores) stored[static_cast<size_t>(s.operand)] = true;
+  held_.assign(body.operands.size(), false);
+  int64_t widest = 1, numbers = std::ssize(program_.reductions);
+  for (size_t i = 0; i < body.operands.size() && !program_.space.empty(); ++i) {
+    LoopOperand& o = body.operands[i];
+    if (!loaded[i] && !stored[i]) {
+      o.offset = 0, o.strides.assign(o.strides.size(), 0);
+      continue;
+    }
+    const int64_t along = o.strides.back();
+    held_[i] = !stored[i] && (along == 0 || along == 1) &&
+               std::ranges::all_of(reduced_, [&](int d) { return o.strides[static_cast<size_t>(d)] == 0; });
+    if (held_[i])
+      numbers += along;
+    else
+      widest = std::max(widest, static_cast<int64_t>(size_of(o.dtype)));
+  }
+  const int64_t enough = traits_.grain->loop_filling * traits_.compute_units;
+  for (VectorRows& rows : vector_rows(body, traits_, held_)) {
+    if (!rows.whole || numbers * rows.width > most_numbers ||
+        2 * shared_bytes() * rows.width * group_limit() > traits_.local_bytes ||
+        kept_size_ * reduced_size_ / rows.width < enough)
+      continue;
+    lanes_ = rows.width;
+    vectors_ = std::move(rows);
+    return std::max<int64_t>(1, line_bytes / (lanes_ * widest));
+  }
+  return line_bytes / 4;
+}
+
 void ReductionKernels::reduce() {
   Code code;
   begin_kernel(code, "reduce", parts_ > 1);
-  if (items_ > 1) declare_shared(code, items_ * rows_per_group_);
+  if (items_ > 1) declare_shared(code, items_ * rows_per_group_ * shared_lanes());
   const int64_t results = rows_ ? kept_size_ : columns_;
   const int64_t groups = ceil_div(results, rows_per_group_);
   const bool items = items_ > 1;
@@ -85,7 +130,7 @@ void ReductionKernels::reduce() {
   launch.group_size = rows_ && items ? std::array{items_, rows_per_group_, int64_t{1}}
                                      : std::array{rows_per_group_, items_, int64_t{1}};
   launch.groups = {groups, parts_, 1};
-  if (items) launch.local_bytes = items_ * rows_per_group_ * shared_bytes();
+  if (items) launch.local_bytes = items_ * rows_per_group_ * shared_lanes() * shared_bytes();
   if (in_turn_) {
     launch.group_size = {1, 1, 1};
     code.line(fmt::format("const {} first = GROUP_ID(0) * {};", index_type(), rows_per_group_));
@@ -123,27 +168,27 @@ void ReductionKernels::reduce() {
   if (results > 0) result_.launches.push_back(std::move(launch));
 }
 
-// The second launch of a split reduction: one work-item for each result.
+// The second launch of a split reduction: `items` work-items of a group share a result.
 void ReductionKernels::join_parts() {
   const auto places = partials();
   Code code;
   begin_kernel(code, "join", true);
   GpuLaunch launch;
-  const int64_t wide =
-      std::min<int64_t>(std::min<int64_t>(group_limit(), 256), power_of_two(2 * kept_size_ - 1));
   launch.name = "join";
-  launch.group_size = {wide, 1, 1};
+  const auto [wide, items] = joining_group(parts_, kept_size_, traits_.local_bytes / shared_bytes(), traits_);
+  launch.group_size = {wide, items, 1};
   launch.groups = {ceil_div(kept_size_, wide), 1, 1};
-  code.line(fmt::format("const {0} k = ({0})GLOBAL_ID(0);", index_type()));
-  code.line(fmt::format("if (k >= {}) return;", kept_size_));
-  Names index(program_.space.size());
-  unfold(code, "k", kept_, index);
-  for (size_t i = 0; i < reductions(); ++i) {
-    const LoopReduction& r = reduction(i);
-    code.line(fmt::format("{} acc{} = {}[k];", value_name(r), i, scratch(value_type(r), places[i].values)));
-    if (is_argmax(r)) code.line(fmt::format("i64 at{} = {}[k];", i, scratch(DType::i64, places[i].indices)));
+  if (items > 1) {
+    declare_shared(code, wide * items);
+    launch.local_bytes = wide * items * shared_bytes();
   }
-  code.open(fmt::format("for (int part = 1; part < {}; ++part)", parts_));
+  code.line(fmt::format("const {0} k = ({0})GLOBAL_ID(0);", index_type()));
+  const std::string nobody = kept_size_ % wide == 0 ? "" : fmt::format("k >= {}", kept_size_);
+  if (!nobody.empty() && items == 1) code.line(fmt::format("if ({}) return;", nobody));
+  declare_accumulators(code, 1);
+  if (!nobody.empty() && items > 1) code.open(fmt::format("if (k < {})", kept_size_));
+  code.open(fmt::format("for (int part = {}; part < {}; part += {})", items > 1 ? "LOCAL_ID(1)" : "0", parts_,
+                        items));
   code.line(fmt::format("const i64 place = (i64)part * {} + k;", kept_size_));
   for (size_t i = 0; i < reductions(); ++i) {
     const LoopReduction& r = reduction(i);
@@ -154,6 +199,17 @@ void ReductionKernels::join_parts() {
   }
   join(code, "acc{0}", "at{0}", "v{0}", "w{0}");
   code.close();
+  if (!nobody.empty() && items > 1) code.close();
+  if (items > 1)
+    join_items(code,
+               {.items = items,
+                .item = "LOCAL_ID(1)",
+                .place = fmt::format("LOCAL_ID(1) * {} + LOCAL_ID(0)", wide),
+                .apart = wide,
+                .nobody = nobody},
+               "");
+  Names index(program_.space.size());
+  unfold(code, "k", kept_, index);
   epilogue(code, "", index);
   code.close();
   launch.source = code.text();

@@ -1,6 +1,6 @@
 // Fused loops with reductions. Two shapes:
-//   columns  The innermost dimension is kept. On GPUs, `items` work-items of a group share a column.
-//            On CPUs, one work-item sums `lanes` neighbouring columns.
+//   columns  The innermost dimension is kept. An item has `lanes` neighbouring columns: on GPUs a vector's,
+//            which `items` work-items of a group share.
 //   rows     The innermost dimension is reduced. On GPUs, `items` work-items of a group share a row.
 //            They read vectors where they can. On CPUs, one work-item does several rows, in `lanes`.
 // A reduction with few results is split into `parts`, which a second launch joins.
@@ -25,7 +25,9 @@ class ReductionKernels : LoopKernels, Accumulators {
  private:
   // The two launches (loop_reduction.cpp).
   void choose_shape();
-  void choose_vectors();
+  void choose_row_vectors();
+  /// Returns how many neighbouring items read a line of a cache.
+  int64_t choose_column_vectors();
   int64_t sharing_limit() const;
   void reduce();
   void join_parts();
@@ -53,6 +55,8 @@ class ReductionKernels : LoopKernels, Accumulators {
   /// whether there are such items.
   bool open_for_results(Code& code) const;
   SharedResult shared_result() const;
+  /// Lanes that the items of a group join: those of columns, each a result.
+  int64_t shared_lanes() const { return rows_ ? 1 : lanes_; }
   void accumulate_chunks(Code& code, const Names& index, const std::string& from,
                          const std::string& to) const;
 
@@ -70,7 +74,8 @@ class ReductionKernels : LoopKernels, Accumulators {
 
   // The shape:
   bool rows_ = false, in_turn_ = false;  // in_turn_: an item does all results of its group
-  VectorRows vectors_;                   // used for rows if their width is not 1
+  VectorRows vectors_;                   // used if their width is not 1
+  std::vector<bool> held_;               // operands that are the same for all elements of a column
   int64_t inner_ = 1, lanes_ = 1, items_ = 1, rows_per_group_ = 1, columns_ = 1, parts_ = 1, split_size_ = 1;
 };
 

@@ -46,7 +46,7 @@ int ReductionKernels::open_reduced(Code& code, Names& index) const {
 
 void ReductionKernels::accumulate_columns(Code& code, Names& index) {
   declare_accumulators(code, lanes_);
-  const bool several = lanes_ > 1;
+  const bool several = lanes_ > 1, vectors = vectors_.width > 1;
   const std::string column = several ? "column" : "first";
   if (!index.empty()) index.back() = column;
   // A loop over lanes: over one lane, its body alone.
@@ -59,9 +59,20 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
   };
   const auto body = [&](const std::string& loop) {
     Names inside = index;
+    if (vectors) inside.back() = "first";
+    const auto known = vectors ? write_loads(code, program_, lanes_, inside, held_) : Names{};
     int opened = open_reduced(code, inside);
     if (opened == 0) code.open(""), ++opened;  // its registers have the names of the epilogue's
-    over_lanes(loop, [&] { element(code, inside); });
+    if (vectors)
+      write_vector(
+          code, program_, {.width = lanes_, .may_end_behind = false}, index_type(), inside,
+          [&](const Names& at) {
+            code.line("const int v = e;");
+            accumulate(code, at);
+          },
+          known);
+    else
+      over_lanes(loop, [&] { element(code, inside); });
     for (int i = 0; i < opened; ++i) code.close();
   };
   const bool ragged = inner_ % lanes_ != 0;
@@ -76,10 +87,11 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
     code.close();
   }
   if (guarded) code.close();
-  if (items_ > 1) join_items(code, shared_result(), of_lane("0"));
+  if (items_ > 1) join_items(code, shared_result(), of_lane("v"));
   const std::string count =
       ragged ? fmt::format("MIN({}, {} - first)", lanes_, inner_) : std::to_string(lanes_);
-  over_lanes(fmt::format("for (int v = 0; v < {}; ++v)", count),
+  // A vector's accumulators are in registers, which have no variable index.
+  over_lanes(fmt::format("{}for (int v = 0; v < {}; ++v)", vectors ? "UNROLL " : "", count),
              [&] { finish(code, plus(times("outer", inner_), column), of_lane("v"), index); });
 }
 
@@ -137,6 +149,8 @@ SharedResult ReductionKernels::shared_result() const {
           .item = own_item(),
           .place = fmt::format("LOCAL_ID(1) * {} + LOCAL_ID(0)", rows_ ? items_ : rows_per_group_),
           .apart = rows_ ? 1 : rows_per_group_,
+          .lanes = shared_lanes(),
+          .places = items_ * rows_per_group_,
           .nobody = fmt::format("result >= {}", rows_ ? kept_size_ : columns_)};
 }
 

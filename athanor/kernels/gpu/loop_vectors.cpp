@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/index_code.h"
 
 namespace athanor::gpu {
 namespace {
@@ -55,15 +56,43 @@ std::string vector(const LoopOperand& o, int64_t width, const std::string& name)
   return count == 1 ? fmt::format("u32 {}[1];", name) : fmt::format("u32x{} {};", count, name);
 }
 
+// Loads the elements of an operand that lie together. Returns element e of them.
+std::string read_vector(Code& code, const LoopOperand& o, int number, int64_t width,
+                        const std::string& place) {
+  constexpr int64_t most = 4;  // registers of one access
+  const int64_t pieces = ceil_div(registers(o, width), most), part = width / pieces;
+  const std::string name = fmt::format("in{}", number);
+  if (pieces > 1) {
+    code.line(fmt::format("u32x{} {}[{}];", most, name, pieces));
+    for (int64_t p = 0; p < pieces; ++p)
+      code.line(fmt::format("READ_ALIGNED({}, {}[{}], m{} + ({}));", most, name, p, o.buffer,
+                            plus(place, p * part)));
+    return fmt::format("ELEMENT({}, {}[e / {}], e % {})", language_name(o.dtype), name, part, part);
+  }
+  code.line(vector(o, width, name));
+  code.line(fmt::format("READ_ALIGNED({}, {}, m{} + ({}));", registers(o, width), name, o.buffer, place));
+  return fmt::format("ELEMENT({}, {}, e)", language_name(o.dtype), name);
+}
+
+// The same for one element that all of a vector have.
+std::string read_broadcast(Code& code, const LoopOperand& o, int number, const std::string& place) {
+  std::string name = fmt::format("in{}", number);
+  code.line(fmt::format("const {} {} = LOAD({}, m{}, {});", language_name(computed_in(o.dtype)), name,
+                        language_name(o.dtype), o.buffer, place));
+  return name;
+}
+
 // The numbers of elements that vectors may hold, most first.
-std::vector<int64_t> widths_of(const LoopProgram& program, const GpuTraits& traits) {
+std::vector<int64_t> widths_of(const LoopProgram& program, const GpuTraits& traits,
+                               const std::vector<bool>& held) {
   if (!traits.registers || program.space.empty()) return {};
   constexpr int64_t near = 4;          // with longer strides, neighbouring vectors share no sectors of memory
   constexpr int64_t most_steps = 512;  // of an item
   int64_t narrowest = 0, widest = 0;
-  for (const LoopOperand& o : program.operands) {
+  for (size_t i = 0; i < program.operands.size(); ++i) {
+    const LoopOperand& o = program.operands[i];
     if (std::abs(o.strides.back()) > near) return {};
-    if (!lies_together(o)) continue;
+    if (!lies_together(o) || (i < held.size() && held[i])) continue;
     const auto size = static_cast<int64_t>(size_of(o.dtype));
     narrowest = narrowest == 0 ? size : std::min(narrowest, size);
     widest = std::max(widest, size);
@@ -111,17 +140,10 @@ void write_whole(Code& code, const LoopProgram& program, int64_t width, std::str
     if (s.kind != LoopStep::Kind::load || !held[static_cast<size_t>(s.operand)].empty()) continue;
     const LoopOperand& o = operand(s.operand);
     std::string& value = held[static_cast<size_t>(s.operand)];
-    if (lies_together(o)) {
-      const std::string name = fmt::format("in{}", s.operand);
-      code.line(vector(o, width, name));
-      code.line(
-          fmt::format("READ_ALIGNED({}, {}, m{} + ({}));", registers(o, width), name, o.buffer, place(o)));
-      value = fmt::format("ELEMENT({}, {}, e)", language_name(o.dtype), name);
-    } else if (is_broadcast(o)) {
-      value = fmt::format("in{}", s.operand);
-      code.line(fmt::format("const {} {} = LOAD({}, m{}, {});", language_name(s.type), value,
-                            language_name(o.dtype), o.buffer, place(o)));
-    }
+    if (lies_together(o))
+      value = read_vector(code, o, s.operand, width, place(o));
+    else if (is_broadcast(o))
+      value = read_broadcast(code, o, s.operand, place(o));
   }
   const auto result = [&](const LoopStore& s) { return fmt::format("out{}", s.operand); };
   // Two floats of 16 bits are rounded together, once all are computed.
@@ -169,11 +191,25 @@ bool VectorRows::begins_before() const {
   return offset != 0 || std::ranges::any_of(strides, [](int64_t stride) { return stride != 0; });
 }
 
-std::vector<VectorRows> vector_rows(const LoopProgram& program, const GpuTraits& traits) {
+std::vector<VectorRows> vector_rows(const LoopProgram& program, const GpuTraits& traits,
+                                    const std::vector<bool>& held) {
   std::vector<VectorRows> all;
-  for (const int64_t width : widths_of(program, traits))
+  for (const int64_t width : widths_of(program, traits, held))
     if (std::optional<VectorRows> rows = rows_of(program, width)) all.push_back(*std::move(rows));
   return all;
+}
+
+std::vector<std::string> write_loads(Code& code, const LoopProgram& program, int64_t width,
+                                     const std::vector<std::string>& index, const std::vector<bool>& held) {
+  std::vector<std::string> known(program.operands.size());
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (!held[i]) continue;
+    const LoopOperand& o = program.operands[i];
+    const std::string place = affine(o.offset, o.strides, index);
+    known[i] = lies_together(o) ? read_vector(code, o, static_cast<int>(i), width, place)
+                                : read_broadcast(code, o, static_cast<int>(i), place);
+  }
+  return known;
 }
 
 void write_block(Code& code, const LoopProgram& program, const VectorRows& rows, std::string_view index_type,

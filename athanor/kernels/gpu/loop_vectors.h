@@ -26,11 +26,18 @@ struct VectorRows {
 };
 /// The ways to move all elements by vectors, or nearly all; longest vectors first. {} if single elements are
 /// better. Buffers are whole values, not views, and begin at multiples of 64 bytes: allocators and plans
-/// (compile/memory.cpp) see to that. Views begin at an operand's offset.
-std::vector<VectorRows> vector_rows(const LoopProgram& program, const GpuTraits& traits);
+/// (compile/memory.cpp) see to that. Views begin at an operand's offset. `held`: the operands that an item
+/// reads once for many elements, so that their size does not matter; {}: none.
+std::vector<VectorRows> vector_rows(const LoopProgram& program, const GpuTraits& traits,
+                                    const std::vector<bool>& held = {});
 
 /// Writes what else is done with the element at an index, besides the loop's body.
 using WithElement = std::function<void(const std::vector<std::string>& index)>;
+
+/// Lines that load the elements of the `held` operands for a vector whose first element has this index, and
+/// which is not cut off. Returns `known` for the functions below.
+std::vector<std::string> write_loads(Code& code, const LoopProgram& program, int64_t width,
+                                     const std::vector<std::string>& index, const std::vector<bool>& held);
 
 /// Lines that compute the elements of vector `block` of the row with this index. `known`: for each operand,
 /// the C expression of all its elements in the row, if it is not loaded from memory; "" if it is.
