@@ -9,7 +9,7 @@
 namespace athanor::testing {
 namespace {
 
-/// Between convolutions by matrix units, images keep their channels last.
+/// Between convolutions by matrix units or by sums of products, images keep their channels last.
 class ChannelsLast : public ::testing::Test {
  protected:
   ChannelsLast() { compile_options().deterministic = true; }  // the best guesses: no others are compiled
@@ -29,9 +29,13 @@ class ChannelsLast : public ::testing::Test {
   static void compare(const Network& network, const std::vector<Shape>& shapes, bool expected) {
     const Device device = gpu_devices().front().device;
     DType dtype = DType::f32;
-    for (const MatrixUnit& unit : traits_of(device).matrix_units)
-      if (size_of(unit.input) == 2) dtype = unit.input;
-    if (dtype == DType::f32) GTEST_SKIP() << to_string(device) << " has no matrix units for two bytes";
+    const GpuTraits& traits = traits_of(device);
+    for (const auto units :
+         {traits.lanes_lead ? traits.lane_units : std::span<const MatrixUnit>{}, traits.matrix_units})
+      for (const MatrixUnit& unit : units)
+        if (size_of(unit.input) == 2 && unit.form != MatrixUnit::Form::fma) dtype = unit.input;
+    if (dtype == DType::f32)
+      GTEST_SKIP() << to_string(device) << " has neither matrix units nor sums of products for two bytes";
     manual_seed(5);
     const Tensor x = parameter({2, 3, 12, 11}, device);
     std::vector<Tensor> first;

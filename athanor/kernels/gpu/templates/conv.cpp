@@ -210,18 +210,27 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
   return result;
 }
 
+/// Whether kernels sum several products of the type at once, along channels: by matrix units, or by lanes.
+static bool sums_products(DType type, const GpuTraits& traits) {
+  const auto does = [&](const MatrixUnit& unit) {
+    return unit.input == type && unit.form != MatrixUnit::Form::fma;
+  };
+  return std::ranges::any_of(traits.matrix_units, does) ||
+         (traits.lanes_lead && std::ranges::any_of(traits.lane_units, does));
+}
+
 Layout layout_of_images(const TensorType& images, const GpuTraits& traits) {
   const auto chunk = static_cast<int64_t>(16 / size_of(images.dtype));
   const int64_t elements = images.shape.size();
   const bool has_tiles = elements > 0 && !is_large(elements);
-  const bool by_units = !traits.lane_units.empty() && size_of(images.dtype) == 2 &&
-                        std::ranges::count(traits.matrix_units, images.dtype, &MatrixUnit::input) > 0;
-  return {has_tiles && by_units && images.shape[1] % chunk == 0 ? Layout::all_channels : 0};
+  const bool in_pairs =
+      !traits.lane_units.empty() && size_of(images.dtype) == 2 && sums_products(images.dtype, traits);
+  return {has_tiles && in_pairs && images.shape[1] % chunk == 0 ? Layout::all_channels : 0};
 }
 
 namespace {
 
-/// Matrix units take vectors of channels. Weights, and images with few channels, stay row-major.
+/// Sums of products take vectors of channels. Weights, and images with few channels, stay row-major.
 std::vector<Layout> layouts(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
                             const GpuTraits& traits) {
   if (attrs.integer("groups") != 1) return {};
