@@ -1,66 +1,32 @@
 // Loops over several threads.
 #pragma once
-#include <algorithm>
 #include <cstdint>
-#include <exception>
-#include <functional>
 
-#include "athanor/backends/cpu/part_time.h"
-#include "athanor/backends/cpu/spinning.h"
 #include "athanor/base/threads.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace athanor::cpu {
+
+/// Refers to a function object f(begin, end, thread). It is compiled once, not once for each way to divide a
+/// loop.
+class RangeBody {
+ public:
+  template <class F>
+  RangeBody(const F& f)
+      : object_(&f), call_([](const void* object, int64_t begin, int64_t end, int thread) {
+          (*static_cast<const F*>(object))(begin, end, thread);
+        }) {}
+  void operator()(int64_t begin, int64_t end, int thread) const { call_(object_, begin, end, thread); }
+
+ private:
+  const void* object_;
+  void (*call_)(const void*, int64_t, int64_t, int);
+};
 
 /// Calls body(begin, end, thread) for disjoint ranges that cover [0, count): one range for each thread, or
 /// more if there are part-time threads. Results must not depend on the ranges. `work` is roughly the number
 /// of elements that the whole loop touches: below about ten thousand, waking threads costs more than it
 /// gains. `thread` is below `max_threads`. If ranges throw, the exception of the first of them is thrown
 /// here.
-template <class Body>
-void parallel_for(int64_t count, int64_t work, Body&& body, int max_threads = cpu_workers()) {
-  if (count <= 0) return;
-#ifdef _OPENMP
-  constexpr int64_t worthwhile = 16 * 1024;
-  const int64_t threads = std::min({int64_t{max_threads}, count, work / worthwhile + 1});
-  const bool divided = threads > 1 && !omp_in_parallel() && !runs_chunks();
-  if (divided) adapt_waiting();
-  if (divided && part_time_threads() > 0) {
-    // Chunks are short, so that nobody waits long for one, and long enough for their overhead.
-    const int64_t chunks =
-        std::min({int64_t{32} * cpu_threads(), Chunks::most, count, work / worthwhile + 1});
-    const auto chunk = [&](int64_t i, int worker) {
-      body(count * i / chunks, count * (i + 1) / chunks, worker);
-    };
-    if (run_with_part_time_help(chunks, static_cast<int>(threads), std::ref(chunk))) return;
-  }
-  if (divided) {
-    std::exception_ptr error;
-    int error_thread = -1;
-#pragma omp parallel num_threads(std::min(static_cast<int>(threads), cpu_threads()))
-    {
-      const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
-      const int64_t begin = count * me / team, end = count * (me + 1) / team;
-      try {
-        if (begin < end) body(begin, end, static_cast<int>(me));
-      } catch (...) {
-#pragma omp critical(athanor_parallel_for)
-        if (error_thread < 0 || me < error_thread) {
-          error = std::current_exception();
-          error_thread = static_cast<int>(me);
-        }
-      }
-    }
-    if (error) std::rethrow_exception(error);
-    return;
-  }
-#endif
-  static_cast<void>(work);
-  static_cast<void>(max_threads);
-  body(int64_t{0}, count, 0);
-}
+void parallel_for(int64_t count, int64_t work, RangeBody body, int max_threads = cpu_workers());
 
 }  // namespace athanor::cpu

@@ -1,5 +1,7 @@
 // Work along an axis, divided between threads across the other axes.
 #pragma once
+#include <algorithm>
+
 #include "athanor/backends/cpu/parallel.h"
 
 namespace athanor::cpu {

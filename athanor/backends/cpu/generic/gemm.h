@@ -77,11 +77,10 @@ class Gemm {
                       valid};
     };
     if (by_item_) {
-      const auto alone = [](int64_t count, int64_t, const auto& body) { body(int64_t{0}, count, 0); };
       const auto items = [&](int64_t begin, int64_t end, int thread) {
         std::byte* own = memory + static_cast<size_t>(thread) * thread_bytes();
         for (int64_t i = begin; i < end; ++i)
-          multiply(item_at(i), alone, own, reinterpret_cast<Packed*>(own + a_bytes() + sums_bytes()));
+          multiply(item_at(i), 1, own, reinterpret_cast<Packed*>(own + a_bytes() + sums_bytes()));
       };
       parallel_for(shape_.batch, shape_.batch * shape_.m * shape_.n * std::max<int64_t>(shape_.k / 8, 1),
                    items, threads_);
@@ -91,11 +90,8 @@ class Gemm {
       for (int64_t i = 0; i < shape_.batch; ++i) multiply_few_rows(item_at(i), memory);
       return valid;
     }
-    const auto together = [&](int64_t count, int64_t work, const auto& body) {
-      parallel_for(count, work, body, threads_);
-    };
     auto* packed_b = reinterpret_cast<Packed*>(memory + static_cast<size_t>(threads_) * thread_bytes());
-    for (int64_t i = 0; i < shape_.batch; ++i) multiply(item_at(i), together, memory, packed_b);
+    for (int64_t i = 0; i < shape_.batch; ++i) multiply(item_at(i), threads_, memory, packed_b);
     return valid;
   }
 
@@ -157,9 +153,8 @@ class Gemm {
     if (!products_.pack_columns(part_of_b(operands, column, columns, p), to)) operands.valid = false;
   }
 
-  // `each` calls a body with ranges, as parallel_for does. Each thread has thread_bytes() at `threads`.
-  template <class Each>
-  void multiply(const Operands& operands, const Each& each, std::byte* threads, Packed* packed_b) const {
+  // Each of at most `most` threads has thread_bytes() at `threads`.
+  void multiply(const Operands& operands, int most, std::byte* threads, Packed* packed_b) const {
     const int64_t panels = ceil_div(shape_.n, tile_columns_);
     for (int64_t first = 0; first < panels; first += chunk_panels_)
       for (int64_t k_block = 0; k_block < k_blocks_; k_block += chunk_k_blocks_) {
@@ -167,7 +162,7 @@ class Gemm {
                           std::min(chunk_k_blocks_, k_blocks_ - k_block)};
         const int64_t elements = chunk.panels * tile_columns_ * chunk.k_blocks * depth_;
         const int64_t groups = ceil_div(chunk.panels, packing::panels_together);
-        each(groups * chunk.k_blocks, elements, [&](int64_t begin, int64_t end, int) {
+        const auto pack = [&](int64_t begin, int64_t end, int) {
           for (int64_t i = begin; i < end; ++i) {
             const int64_t panel = i % groups * packing::panels_together, block = i / groups,
                           column = (first + panel) * tile_columns_,
@@ -175,15 +170,16 @@ class Gemm {
             pack_b(operands, column, std::min(columns, shape_.n - column), (k_block + block) * depth_,
                    packed_b + offset_in(chunk, panel, block));
           }
-        });
-        each(row_blocks_ * column_groups_, elements / 8 * shape_.m,
-             [&](int64_t begin, int64_t end, int thread) {
-               std::byte* own = threads + static_cast<size_t>(thread) * thread_bytes();
-               Multiplier multiplier(products_);
-               for (int64_t i = begin; i < end; ++i)
-                 run_block(operands, chunk, i, i + 1 < end ? i + 1 : -1, packed_b, own, multiplier);
-               if (!multiplier.finish()) operands.valid = false;
-             });
+        };
+        parallel_for(groups * chunk.k_blocks, elements, pack, most);
+        const auto run_blocks = [&](int64_t begin, int64_t end, int thread) {
+          std::byte* own = threads + static_cast<size_t>(thread) * thread_bytes();
+          Multiplier multiplier(products_);
+          for (int64_t i = begin; i < end; ++i)
+            run_block(operands, chunk, i, i + 1 < end ? i + 1 : -1, packed_b, own, multiplier);
+          if (!multiplier.finish()) operands.valid = false;
+        };
+        parallel_for(row_blocks_ * column_groups_, elements / 8 * shape_.m, run_blocks, most);
       }
   }
 

@@ -1,4 +1,5 @@
 // max_pool2d and avg_pool2d, in row-major and blocked layouts.
+#include <algorithm>
 #include <limits>
 
 #include "athanor/backends/cpu/generic/max_window.h"

@@ -2,6 +2,7 @@
 //
 // oneDNN's maximum needs the positions that its forward pass stored. These kernels find them again from x,
 // which takes less time than storing and reading them.
+#include <algorithm>
 #include <limits>
 
 #include "athanor/backends/cpu/generic/max_window.h"
