@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 
 #include "athanor/base/text.h"
 #include "tests/cli/program_test.h"
+#include "tests/support/matches.h"
 
 namespace athanor {
 namespace {
@@ -62,10 +62,9 @@ class Completion : public testing::ProgramTest {
     std::string help = run(command).out;
     const size_t at = help.find("\nSubcommands:");
     help = commands ? (at == std::string::npos ? "" : help.substr(at + 13)) : help.substr(0, at);
-    const std::regex name(commands ? "\n  ([a-z]+) " : "[ ,](--?[a-z-]+)[ ,\n]");
+    const char* const name = commands ? "\n  ([a-z]+) " : "[ ,](--?[a-z-]+)[ ,\n]";
     std::set<std::string> names;
-    for (std::sregex_iterator found(help.begin(), help.end(), name), end; found != end; ++found)
-      names.insert((*found)[1]);
+    for (const testing::Match& found : testing::matches(help, name)) names.insert(found[1]);
     return names;
   }
 
@@ -88,7 +87,7 @@ class Completion : public testing::ProgramTest {
       EXPECT_THAT(options, Contains(name)) << ::testing::PrintToString(command);
       EXPECT_THAT(zsh, HasSubstr(name)) << name;
       EXPECT_THAT(fish, HasSubstr(" -l " + name.substr(2))) << name;
-      EXPECT_THAT(man, HasSubstr("\\fB" + std::regex_replace(name, std::regex("-"), "\\-") + "\\fR")) << name;
+      EXPECT_THAT(man, HasSubstr("\\fB" + testing::replaced(name, "-", "\\-") + "\\fR")) << name;
     }
   }
 };

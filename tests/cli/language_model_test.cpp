@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "athanor/base/file.h"
 #include "athanor/base/text.h"
 #include "tests/cli/program_test.h"
+#include "tests/support/matches.h"
 
 namespace athanor {
 namespace {
@@ -65,9 +65,8 @@ TEST_F(LanguageModelProgram, IsNotTunedForEachLength) {
             0);
   const auto results = [&] {
     const std::string listed = run({"cache", "ls"}).out;
-    std::smatch number;
-    return std::regex_search(listed, number, std::regex("([0-9]+) tuning results")) ? std::stoi(number[1])
-                                                                                    : -1;
+    const testing::Match number = testing::first_match(listed, "([0-9]+) tuning results");
+    return number.empty() ? -1 : std::stoi(number[1]);
   };
   const int before = results();
   ASSERT_GT(before, 0);

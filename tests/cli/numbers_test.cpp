@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "tests/cli/program.h"
+#include "tests/support/matches.h"
 #include "tests/support/temp_folder.h"
 
 namespace athanor {
@@ -29,13 +28,11 @@ std::string help_of(const TempFolder& folder, Words command) {
 std::vector<Words> all_commands(const TempFolder& folder, const Words& command = {}) {
   const std::string help = help_of(folder, command);
   std::vector<Words> found;
-  const std::regex word("\n  ([a-z-]+)(?= )");
   const size_t listed = help.find("\nSubcommands:");
   if (listed != std::string::npos) {
-    const std::string names = help.substr(listed);
-    for (std::sregex_iterator at(names.begin(), names.end(), word), end; at != end; ++at) {
+    for (const testing::Match& at : testing::matches(help.substr(listed), "\n  ([a-z-]+)(?= )")) {
       Words inner = command;
-      inner.push_back((*at)[1]);
+      inner.push_back(at[1]);
       for (Words& one : all_commands(folder, inner)) found.push_back(std::move(one));
     }
     return found;
@@ -50,10 +47,9 @@ std::vector<Words> all_commands(const TempFolder& folder, const Words& command =
 /// The options that the command's help shows with one of these kinds of value.
 Words options_with(const TempFolder& folder, const Words& command, const std::string& kinds) {
   const std::string help = help_of(folder, command);
-  const std::regex option("\n +(--[a-z-]+) (" + kinds + ") ");
   Words found;
-  for (std::sregex_iterator at(help.begin(), help.end(), option), end; at != end; ++at)
-    found.push_back((*at)[1]);
+  for (const testing::Match& at : testing::matches(help, "\n +(--[a-z-]+) (" + kinds + ") "))
+    found.push_back(at[1]);
   return found;
 }
 
@@ -163,7 +159,7 @@ TEST(Numbers, ThatStandForTheDefaultAreRefusedAlike) {
     const Outcome negative = run_program(folder.path(), {"train", option, "-1"});
     EXPECT_EQ(zero.exit_code, 2);
     EXPECT_THAT(zero.err, HasSubstr("whole number from 1 on"));
-    EXPECT_EQ(std::regex_replace(zero.err, std::regex("error: 0"), "error: -1"), negative.err);
+    EXPECT_EQ(testing::replaced(zero.err, "error: 0", "error: -1"), negative.err);
   }
 }
 

@@ -10,12 +10,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <thread>
 
 #include "athanor/device/device.h"
 #include "tests/cli/program.h"
+#include "tests/support/matches.h"
 #include "tests/support/temp_folder.h"
 
 namespace athanor::testing {
@@ -102,8 +102,8 @@ TEST_F(OpenClProgram, SaysHowMuchMemoryIsMissingAndWhatFits) {
   ASSERT_EQ(plan.exit_code, 0) << plan.err;
   const double next_batch = 8192 * (28 * 28 * 4 + 8);  // uploaded while a step runs
   const double planned = nlohmann::json::parse(plan.out)["planned_memory_bytes"].get<double>() + next_batch;
-  std::smatch said;
-  ASSERT_TRUE(std::regex_search(end.err, said, std::regex("is planned to need ([0-9.]+) MiB"))) << end.err;
+  const Match said = first_match(end.err, "is planned to need ([0-9.]+) MiB");
+  ASSERT_FALSE(said.empty()) << end.err;
   EXPECT_NEAR(std::stod(said[1]) * 1048576, planned, 0.03 * planned);
 }
 

@@ -1,11 +1,10 @@
 // The picture of `detect --topology --svg`: every text fits its box, measured with the widths of a wide font.
 #include <gmock/gmock.h>
 
-#include <regex>
-
 #include "athanor/base/text_width.h"
 #include "tests/cli/program_test.h"
 #include "tests/doctor/fixture.h"
+#include "tests/support/matches.h"
 
 namespace athanor {
 namespace {
@@ -48,24 +47,22 @@ struct Placed {
 };
 
 double number(const std::string& tag, const std::string& name) {
-  std::smatch found;
-  return std::regex_search(tag, found, std::regex(" " + name + "=\"([0-9.]+)\"")) ? std::stod(found[1]) : -1;
+  const testing::Match found = testing::first_match(tag, " " + name + "=\"([0-9.]+)\"");
+  return found.empty() ? -1 : std::stod(found[1]);
 }
 
 // The picture's texts that do not fit the smallest box in which they begin (or the page).
 std::vector<std::string> sticking_out(const std::string& svg) {
   std::vector<Box> boxes;
   std::vector<Placed> texts;
-  const std::regex rect("<rect class=[^>]*>"), text("<text[^>]*class=\"([a-z]*)\">([^<]*)</text>");
-  for (std::sregex_iterator one(svg.begin(), svg.end(), rect), end; one != end; ++one) {
-    const std::string tag = one->str();
+  for (const testing::Match& rect : testing::matches(svg, "<rect class=[^>]*>")) {
+    const std::string& tag = rect[0];
     boxes.push_back({number(tag, "x"), number(tag, "y"), number(tag, "width"), number(tag, "height")});
   }
-  for (std::sregex_iterator one(svg.begin(), svg.end(), text), end; one != end; ++one) {
-    std::string said = (*one)[2];
-    said = std::regex_replace(std::regex_replace(said, std::regex("&lt;"), "<"), std::regex("&gt;"), ">");
-    texts.push_back({number(one->str(), "x"), number(one->str(), "y"), (*one)[1],
-                     std::regex_replace(said, std::regex("&amp;"), "&")});
+  for (const testing::Match& one : testing::matches(svg, "<text[^>]*class=\"([a-z]*)\">([^<]*)</text>")) {
+    const std::string said = testing::replaced(testing::replaced(one[2], "&lt;", "<"), "&gt;", ">");
+    texts.push_back(
+        {number(one[0], "x"), number(one[0], "y"), one[1], testing::replaced(said, "&amp;", "&")});
   }
   const double page = number(svg.substr(0, svg.find('>')), "width");
   std::vector<std::string> out;

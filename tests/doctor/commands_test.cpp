@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
 
 #include "athanor/base/error.h"
 #include "athanor/doctor/command.h"
@@ -15,11 +14,15 @@
 #include "athanor/doctor/plan.h"
 #include "athanor/doctor/report.h"
 #include "tests/doctor/fixture.h"
+#include "tests/support/matches.h"
 
 namespace athanor::doctor {
 namespace {
 
+using ::athanor::testing::is_match;
 using ::athanor::testing::machines_folder;
+using ::athanor::testing::matches;
+using ::athanor::testing::replaced;
 using ::athanor::testing::TemporaryFolder;
 using ::athanor::testing::UnpackedMachine;
 using ::athanor::testing::write_text;
@@ -70,15 +73,15 @@ std::optional<std::vector<std::string>> shell_tokens(const std::string& line) {
 
 // Whether a path may replace a placeholder on a machine of tests/machines, whose user is ada.
 bool is_ours(const std::string& mold, const std::string& path) {
-  static const std::regex changed(
+  constexpr const char* changed =
       "/home/ada/\\.cache/athanor(/athanor\\.db)?|/home/ada/[a-z0-9]+|/home/ada/\\.venv|https://[a-z.]+/"
-      "[a-z0-9./-]*");
-  static const std::regex run(
-      "(/usr|/usr/local|/opt/[a-z0-9/]+|/home/ada/[.]?[a-z0-9][a-z0-9./]*)/bin/python3?");
-  static const std::regex looked_at("/|/tmp|/var/tmp|/home|/home/ada");
+      "[a-z0-9./-]*";
+  constexpr const char* run =
+      "(/usr|/usr/local|/opt/[a-z0-9/]+|/home/ada/[.]?[a-z0-9][a-z0-9./]*)/bin/python3?";
+  constexpr const char* looked_at = "/|/tmp|/var/tmp|/home|/home/ada";
   const bool whole =
       mold.find("{folder}") != std::string::npos || mold.find("{mount_point}") != std::string::npos;
-  return std::regex_match(path, whole ? looked_at : mold == "{python}" ? run : changed);
+  return is_match(path, whole ? looked_at : mold == "{python}" ? run : changed);
 }
 
 // Why a command must not be offered; "" if it may be.
@@ -88,9 +91,9 @@ std::string objection(const std::string& form, const std::string& command) {
   if (const size_t at = form.find("{port_words}"); at != std::string::npos) {
     // One word for each port.
     const std::string before = form.substr(0, at), behind = form.substr(at + 12);
-    static const std::regex ports("([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7] ?)+");
+    constexpr const char* ports = "([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7] ?)+";
     return command.starts_with(before) && command.ends_with(behind) &&
-                   std::regex_match(command.substr(at, command.size() - before.size() - behind.size()), ports)
+                   is_match(command.substr(at, command.size() - before.size() - behind.size()), ports)
                ? ""
                : "has other ports";
   }
@@ -329,9 +332,8 @@ void make_hostile(const std::filesystem::path& root, const Hostile& hostile, con
   write_text(root / "proc/self/environ", variables);
   if (passwd.empty()) return;
   write_text(root / "etc/passwd",
-             std::regex_replace(passwd, std::regex("ada:x:1000:1000:[^:]*:[^:]*:"),
-                                fmt::format("{}:x:1000:1000::{}:", hostile.account, hostile.account_home),
-                                std::regex_constants::format_sed));
+             replaced(passwd, "ada:x:1000:1000:[^:]*:[^:]*:",
+                      fmt::format("{}:x:1000:1000::{}:", hostile.account, hostile.account_home)));
 }
 
 TEST(Commands, AreHarmlessOnHostileMachines) {
@@ -350,7 +352,7 @@ TEST(Commands, AreHarmlessOnHostileMachines) {
       // Joined paths must not have "//", except in "https://".
       if (hostile.name == std::string("root of all") || hostile.name == std::string("slashes at ends")) {
         const std::string report = report_text(diagnosis, facts, {});
-        EXPECT_FALSE(std::regex_search(report, std::regex("[^:]//"))) << report;
+        EXPECT_EQ(matches(report, "[^:]//").size(), 0U) << report;
       }
       for (const Result& result : diagnosis.results)
         for (const Offer& offer : offers(result)) {

@@ -5,13 +5,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
-#include <regex>
 
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/kernel.h"
 #include "athanor/kernels/gpu/templates/gemm.h"
 #include "tests/backends/cpu_kernels.h"
 #include "tests/support/gpu_devices.h"
+#include "tests/support/matches.h"
 #include "tests/support/reduced.h"
 #include "tests/support/tile_traits.h"
 
@@ -69,15 +69,13 @@ inline size_t bytes_of(const OperandDesc& output) {
 /// Checks that kernels are straight code for their problem: no branches of the preprocessor, and names for
 /// constants only in some texts that are not contractions.
 inline void expect_straight(const GpuCandidate& candidate) {
-  static const std::regex define(R"(#\s*define\s+(\w+))");
-  const std::sregex_iterator end;
   for (const GpuLaunch& launch : candidate.launches) {
     const std::string& source = launch.source;
     EXPECT_EQ(source.find("#if"), std::string::npos) << launch.name << " has branches that are not used";
     const auto is_of = [&](const auto&... begins) { return (launch.name.starts_with(begins) || ...); };
     const bool may_define = is_of("csr_", "ctc_", "grid_sample", "recurrent", "roi_align");
-    for (std::sregex_iterator at(source.begin(), source.end(), define); at != end; ++at) {
-      const std::string name = (*at)[1];
+    for (const Match& define : matches(source, R"(#\s*define\s+(\w+))")) {
+      const std::string& name = define[1];
       // How OpenCL's units multiply, for which C has no function.
       if (name == "MULTIPLY_ADD" || name == "WAVE_ATTRIBUTE") continue;
       EXPECT_TRUE(may_define) << launch.name << " defines " << name;

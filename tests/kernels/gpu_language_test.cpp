@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <regex>
 #include <set>
 
 #include "athanor/backends/gpu/program.h"
@@ -13,6 +12,7 @@
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/trust.h"
 #include "gpu_kernels.h"
+#include "tests/support/matches.h"
 
 namespace athanor::testing {
 namespace {
@@ -33,11 +33,8 @@ std::vector<double> reordered(int width) {
 
 // The macros that a source text defines.
 std::set<std::string> macros_of(std::string_view text) {
-  static const std::regex define(R"(#\s*define\s+(\w+))");
-  const std::string source(text);
   std::set<std::string> names;
-  for (std::sregex_iterator at(source.begin(), source.end(), define), end; at != end; ++at)
-    names.insert((*at)[1]);
+  for (const Match& define : matches(std::string(text), R"(#\s*define\s+(\w+))")) names.insert(define[1]);
   return names;
 }
 

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <regex>
 #include <set>
 
 #include "athanor/base/file.h"
 #include "athanor/nn/nn.h"
 #include "tests/ops/op_harness.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/matches.h"
 
 namespace athanor {
 namespace {
@@ -221,14 +221,16 @@ TEST(Undefined, OperandsOfEveryFunctionAreNamed) {
 TEST(Undefined, NoFunctionIsLeftOut) {
   std::set<std::string> known{"max_pool2d_grad"};
   for (const Function& function : functions()) known.insert(function.name);
-  const std::regex declared(
-      R"((?:^|\n)[A-Za-z:<>]+ ([a-z_0-9]+)\((?:Operand|const std::string& subscripts, const TensorList|const TensorList))");
+  constexpr const char* declared =
+      R"((?:^|\n)[A-Za-z:<>]+ ([a-z_0-9]+)\((?:Operand|const std::string& subscripts, const TensorList|const TensorList))";
   size_t found = 0;
   for (const auto& file : std::filesystem::directory_iterator(ATHANOR_SOURCE_DIR "/athanor/ops")) {
     if (file.path().extension() != ".h") continue;
     const std::string text = read_text_file(file.path());
-    for (std::sregex_iterator at(text.begin(), text.end(), declared), end; at != end; ++at, ++found)
-      EXPECT_TRUE(known.contains((*at)[1])) << (*at)[1] << " in " << file.path();
+    for (const testing::Match& at : testing::matches(text, declared)) {
+      EXPECT_TRUE(known.contains(at[1])) << at[1] << " in " << file.path();
+      ++found;
+    }
   }
   EXPECT_GT(found, 100U);
 }

@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <regex>
 #include <string>
 
 #include "athanor/base/error.h"
 #include "athanor/device/device.h"
 #include "athanor/kernels/tuning_cache.h"
 #include "athanor/runtime/evaluate.h"
+#include "tests/support/matches.h"
 #include "tests/train/trainer_fixture.h"
 
 namespace athanor {
@@ -48,13 +48,13 @@ TEST_P(MemoryLimitTest, TheLeastThatIsAdvisedIsEnough) {
   config_.batch_size = 32;
   config_.accumulate = 4;
   config_.memory_limit = 1;
-  std::smatch least;
   try {
     train("refused");
     FAIL() << "nothing fits into a byte";
   } catch (const Error& error) {
     const std::string& hint = error.hint();
-    ASSERT_TRUE(std::regex_search(hint, least, std::regex("at least ([0-9]+)KiB"))) << error.what();
+    const testing::Match least = testing::first_match(hint, "at least ([0-9]+)KiB");
+    ASSERT_FALSE(least.empty()) << error.what();
     config_.memory_limit = std::stoll(least[1]) << 10;
   }
   EXPECT_LE(peak("least"), config_.memory_limit);

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "athanor/base/text.h"
 #include "athanor/compile/plan.h"
 #include "athanor/train/fit.h"
+#include "tests/support/matches.h"
 
 namespace athanor {
 namespace {
@@ -25,19 +25,19 @@ struct Box {
 };
 
 std::vector<Box> boxes_in(const std::string& svg) {
-  static const std::regex box(
-      R"re(<rect class="v (?:long|short)" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"><title>)re");
+  constexpr const char* box =
+      R"re(<rect class="v (?:long|short)" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"><title>)re";
   std::vector<Box> boxes;
-  for (std::sregex_iterator at(svg.begin(), svg.end(), box), end; at != end; ++at)
-    boxes.push_back({std::stod((*at)[1]), std::stod((*at)[2]), std::stod((*at)[3]), std::stod((*at)[4])});
+  for (const testing::Match& at : testing::matches(svg, box))
+    boxes.push_back({std::stod(at[1]), std::stod(at[2]), std::stod(at[3]), std::stod(at[4])});
   return boxes;
 }
 
 /// The y coordinate of a line: the axis of kernels, or the peak.
 double height_of(const std::string& svg, const char* line) {
-  std::smatch found;
-  const std::regex path(fmt::format(R"re(<path class="{}" d="M92 ([\d.]+)H880"/>)re", line));
-  EXPECT_TRUE(std::regex_search(svg, found, path)) << line;
+  const auto found =
+      testing::first_match(svg, fmt::format(R"re(<path class="{}" d="M92 ([\d.]+)H880"/>)re", line));
+  EXPECT_FALSE(found.empty()) << line;
   return found.empty() ? 0 : std::stod(found[1]);
 }
 
