@@ -173,6 +173,22 @@ TEST_P(GpuConvTiles, ThreeByThree) {
   check_directions(GetParam(), {{1, 20, 7, 11}, {16, 20, 3, 3}});
 }
 
+// Images with channels last are read without a copy, where whole tiles have channels of one tap.
+TEST_P(GpuConvTiles, ImagesWithoutTheirBorder) {
+  if (size_of(GetParam()) != 2) GTEST_SKIP() << "images in f32 have their channels first";
+  const TiledCase cases[] = {{{2, 64, 9, 8}, {24, 64, 3, 3}, {.padding = 1}},
+                             {{3, 64, 7, 10}, {64, 64, 3, 3}, {.stride = 2, .padding = 1}},
+                             {{2, 128, 6, 5}, {64, 64, 2, 5}, {.padding = {3, 4}, .groups = 2}},
+                             {{1, 64, 12, 11}, {64, 64, 3, 2}, {.padding = {2, 1}, .dilation = 2}},
+                             {{2, 64, 9, 9}, {64, 64, 1, 3}, {.stride = {1, 3}, .padding = {0, 1}}},
+                             {{4, 64, 14, 13}, {64, 64, 3, 3}, {.padding = 1}, 8}};
+  for (const TiledCase& c : cases) {
+    SCOPED_TRACE(to_string(c.w));
+    EXPECT_TRUE(check_directions(GetParam(), c, true).contains("implicit"));
+    if (HasFailure()) return;
+  }
+}
+
 TEST_P(GpuConvTiles, StridesAndDilations) {
   check_directions(GetParam(), {{2, 16, 9, 10}, {24, 16, 3, 3}, {.stride = 2, .padding = 1}});
   check_directions(GetParam(), {{1, 16, 12, 11}, {9, 16, 3, 2}, {.padding = {2, 1}, .dilation = 2}});

@@ -1,6 +1,7 @@
 // Convolutions by the tile engine: matrix products whose axes are pixels, and taps of channels (implicit
 // GEMM). A vector of one pixel's channels is read at once, wherever a tap lies, if channels are last in
-// memory; so images are copied that way, with the padding around them, unless the kernel is 1 x 1.
+// memory. Images that lie so are read where they are, with zeros for the padding around them. Others are
+// copied that way, with their padding, unless the kernel is 1 x 1.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,6 +119,85 @@ std::optional<TiledConv> pointwise(const KernelRequest& request, const ConvData&
   return TiledConv{.name = "implicit ", .products = {std::move(p)}};
 }
 
+/// Where a phase's taps lie, in the order in which they lie in the image.
+struct OrderedTaps {
+  Pair tap, first, weight;  // weight: the distance between taps of the weights
+  int64_t first_weight;
+  explicit OrderedTaps(const ConvData& phase)
+      : tap(phase.tap), first(phase.first), weight(phase.weight_tap), first_weight(phase.weight_first) {
+    order(tap.height, first.height, weight.height, phase.taps.height);
+    order(tap.width, first.width, weight.width, phase.taps.width);
+  }
+
+ private:
+  void order(int64_t& tap_of, int64_t& first_of, int64_t& weight_of, int64_t taps) {
+    if (tap_of >= 0) return;
+    first_of += tap_of * (taps - 1), tap_of = -tap_of;
+    first_weight += (taps - 1) * weight_of, weight_of = -weight_of;
+  }
+};
+
+/// The product with its result and weights, which a launch brings into the order of the taps.
+TileProblem with_packed_weights(TiledConv& made, const KernelRequest& request, const ConvData& phase,
+                                const OrderedTaps& taps, int64_t channels, const Computed& computed,
+                                const GpuTraits& traits) {
+  TileProblem p = data_product(request, phase);
+  const PackedWeights packed{.groups = phase.conv.groups,
+                             .m = p.m,
+                             .taps = phase.taps,
+                             .channels = phase.channels_in,
+                             .padded = channels,
+                             .first = taps.first_weight,
+                             .group_stride = group_of_weights(phase),
+                             .m_stride = phase.weight_m,
+                             .tap_stride = taps.weight,
+                             .channel_stride = phase.weight_c,
+                             .from = phase.weight.dtype,
+                             .type = p.input,
+                             .computed = computed[1]};
+  const GpuLaunch::Argument weights = made.take(p.scratch_buffer, packed.elements(), p.input);
+  made.copies.push_back(packed.launch({1, 0}, weights, traits));
+  p.k = packed.k();
+  p.a = {weights, p.m * p.k, {p.m, p.k}, {p.k, 1}};
+  return p;
+}
+
+/// Images are read where they lie, with channels last, and their border is not in memory.
+std::optional<TiledConv> in_place(const KernelRequest& request, const std::vector<ConvData>& phases,
+                                  const Computed& computed, const GpuTraits& traits) {
+  const ConvData& any = phases.front();
+  const Ints& from = any.image.strides;
+  if (from[1] != 1 || computed[0] != nullptr ||
+      padded_channels(any.channels_in, request.output().dtype) != any.channels_in)
+    return {};
+  TiledConv made{.name = "implicit "};
+  for (const ConvData& phase : phases) {
+    const OrderedTaps taps(phase);
+    TileProblem p = with_packed_weights(made, request, phase, taps, any.channels_in, computed, traits);
+    const int64_t start = taps.first.height * from[2] + taps.first.width * from[3];
+    p.b = {{0, 0},
+           any.channels_in,
+           TileAxis({{phase.out[0], from[0]},
+                     {phase.out[2], phase.step.height * from[2]},
+                     {phase.out[3], phase.step.width * from[3]}}),
+           TileAxis({{phase.taps.height, taps.tap.height * from[2]},
+                     {phase.taps.width, taps.tap.width * from[3]},
+                     {any.channels_in, 1}}),
+           any.image.alignment};
+    p.b.border = TileBorder{.outputs = {phase.out[2], phase.out[3]},
+                            .step = phase.step,
+                            .first = taps.first,
+                            .tap = taps.tap,
+                            .extent = {any.image.shape[2], any.image.shape[3]},
+                            .taps = phase.taps,
+                            .channels = any.channels_in,
+                            .start = start};
+    made.products.push_back(std::move(p));
+  }
+  for (TileProblem& p : made.products) p.scratch_start = made.scratch;
+  return made;
+}
+
 /// The part of an image's axis that several phases read.
 struct Window {
   int64_t low = INT64_MAX, high = INT64_MIN;
@@ -155,45 +235,18 @@ TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData
   made.copies.push_back(copy.launch({0, 0}, images, traits));
   const auto size = static_cast<int64_t>(size_of(input));
   for (const ConvData& phase : phases) {
-    TileProblem p = data_product(request, phase);
-    // Taps in the order in which they lie in the image.
-    const auto turned = [](int64_t& tap, int64_t& first, int64_t taps) {
-      if (tap >= 0) return false;
-      first += tap * (taps - 1), tap = -tap;
-      return true;
-    };
-    Pair tap = phase.tap, first = phase.first, tap_stride = phase.weight_tap;
-    int64_t first_weight = phase.weight_first;
-    if (turned(tap.height, first.height, phase.taps.height))
-      first_weight += (phase.taps.height - 1) * tap_stride.height, tap_stride.height = -tap_stride.height;
-    if (turned(tap.width, first.width, phase.taps.width))
-      first_weight += (phase.taps.width - 1) * tap_stride.width, tap_stride.width = -tap_stride.width;
-    const PackedWeights packed{.groups = any.conv.groups,
-                               .m = p.m,
-                               .taps = phase.taps,
-                               .channels = phase.channels_in,
-                               .padded = copy.channels,
-                               .first = first_weight,
-                               .group_stride = group_of_weights(phase),
-                               .m_stride = phase.weight_m,
-                               .tap_stride = tap_stride,
-                               .channel_stride = phase.weight_c,
-                               .from = phase.weight.dtype,
-                               .type = input,
-                               .computed = computed[1]};
-    const GpuLaunch::Argument weights = made.take(scratch, packed.elements(), input);
-    made.copies.push_back(packed.launch({1, 0}, weights, traits));
-    p.k = packed.k();
-    p.a = {weights, p.m * p.k, {p.m, p.k}, {p.k, 1}};
+    const OrderedTaps taps(phase);
+    TileProblem p = with_packed_weights(made, request, phase, taps, copy.channels, computed, traits);
     const int64_t start =
-        ((first.height - rows.low) * copy.row() + (first.width - columns.low) * copy.column()) * size;
+        ((taps.first.height - rows.low) * copy.row() + (taps.first.width - columns.low) * copy.column()) *
+        size;
     p.b = {{images.buffer, images.byte_offset + start},
            copy.channels,
            TileAxis({{phase.out[0], copy.image()},
                      {phase.out[2], phase.step.height / skip.height * copy.row()},
                      {phase.out[3], phase.step.width / skip.width * copy.column()}}),
-           TileAxis({{phase.taps.height, tap.height * copy.row()},
-                     {phase.taps.width, tap.width * copy.column()},
+           TileAxis({{phase.taps.height, taps.tap.height * copy.row()},
+                     {phase.taps.width, taps.tap.width * copy.column()},
                      {copy.channels, 1}}),
            std::gcd<int64_t>(start, OperandDesc::whole_vectors)};
     made.products.push_back(std::move(p));
@@ -240,6 +293,8 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const st
   constexpr size_t most = 3;
   if (phases.size() == 1)
     if (const auto direct = pointwise(request, phases.front(), computed)) add(result, *direct, traits, 2);
+  if (result.empty())
+    if (const auto direct = in_place(request, phases, computed, traits)) add(result, *direct, traits, 2);
   add(result, channels_last(request, phases, computed, traits), traits, most - result.size());
   return result;
 }

@@ -23,6 +23,7 @@ static TileOperand::Source source_of(const char* name, const TileProblem& p,
           .k = matrix.k,
           .batch = matrix.batch,
           .alignment = matrix.alignment,
+          .border = matrix.border,
           .prologue = matrix.prologue,
           .outer_end = !p.has_groups(is_a ? row : column) ? ""
                        : is_a                             ? "m_end"

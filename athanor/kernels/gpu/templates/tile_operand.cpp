@@ -48,6 +48,11 @@ bool TileOperand::fits() const {
                      !reads_registers() || (turned() && along_k_) || size_ == 1 ||
                      (outer_edge() && !from_along_k_ && vector_ < chunk_)))
     return false;
+  // A chunk has channels of one tap, and so has a tile.
+  if (const auto& border = source_.border;
+      border && (!moves() || border->channels % tile_.k != 0 || border->count() > TileBorder::most_taps ||
+                 !from_along_k_ || vector_ * from_size_ != held_registers() * 4 || loads() > 1 || computes()))
+    return false;
   if (unit_.reads_local() && widens()) return false;
   if (unit_.reads_local() && (along_k_ ? tile_.k != panel() : tile_.outer % panel() != 0)) return false;
   // All chunks of an item have the same place in the swizzle's pattern.
@@ -130,19 +135,28 @@ std::string TileOperand::k_of() const {
 
 std::string TileOperand::functions() const {
   return source_.outer.function(source_.name + "_outer_at") + source_.k.function(source_.name + "_k_at") +
+         (source_.border ? source_.border->function(source_.name + "_taps_of") : "") +
          source_.prologue.function(source_.prologue.vectors(chunk_));
 }
 
 void TileOperand::declare(Code& code, const std::string& first) const {
   const std::string n = source_.name;
   std::string begin = times64("batch", source_.batch);
-  if (source_.outer.even()) begin = plus(begin, times64(first, source_.outer.stride()));
+  // Taps also lie in front of their pixel. From the first image's begin, no offset is negative.
+  const bool from_first = source_.outer.even() && !source_.border;
+  if (from_first) begin = plus(begin, times64(first, source_.outer.stride()));
+  std::string begin_k;
   if (source_.k.even())
-    begin = plus(begin, times64("k_begin", source_.k.stride()));
+    begin_k = times64("k_begin", source_.k.stride());
   else if (moves())
-    begin = plus(begin, n + "_k_at(k_begin)");
+    begin_k = n + "_k_at(k_begin)";
+  if (!source_.border && !begin_k.empty()) begin = plus(begin, begin_k);
   code.line(fmt::format("GLOBAL const u8 *{0} = (GLOBAL const u8 *){1};", n,
                         plus(n + "_matrices", times("(" + begin + ")", begin == "0" ? 0 : from_size_))));
+  if (source_.border) {
+    code.line(fmt::format("int {}_moved = (int)({});  // bytes along k", n, times(begin_k, from_size_)));
+    code.line(fmt::format("u32 {}_taps[{}];  // that are inside the image", n, share()));
+  }
   if (!source_.k.even() && moves()) {
     int64_t below = 1;
     for (size_t d = source_.k.digits().size(); d-- > 1;) {
@@ -170,10 +184,14 @@ void TileOperand::declare(Code& code, const std::string& first) const {
     outer = fmt::format("MIN(outer, {}_left - {})", n, chunk_);
   for (int64_t p = 0; p < places(); ++p) {
     const std::string first_of = plus(outer, p * vector_);
-    std::string offset = source_.outer.even() ? times(p == 0 ? first_of : fmt::format("({})", first_of),
-                                                      source_.outer.stride())
-                                              : fmt::format("{}_outer_at({} + {})", n, first, first_of);
+    std::string offset =
+        from_first ? times(p == 0 ? first_of : fmt::format("({})", first_of), source_.outer.stride())
+                   : source_.outer.place(n + "_outer_at", operand(fmt::format("{} + {}", first, first_of)));
     if (moves()) offset += " + " + times("k", source_.k.stride());
+    if (source_.border) {
+      offset += fmt::format(" + ({})", source_.border->start);
+      code.line(fmt::format("{0}_taps[{1}] = {0}_taps_of({2} + {3});", n, nth(), first, first_of));
+    }
     code.line(fmt::format("{}_from[{}] = (u32){};", n, plus(times(nth(), places()), p),
                           times("(" + offset + ")", from_size_)));
   }

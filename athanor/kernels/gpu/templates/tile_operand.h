@@ -5,7 +5,10 @@
 // chunks of a row of the tile are permuted (a swizzle), so that the lanes of a wave that read or write the
 // same chunk of eight rows touch all banks of local memory once.
 #pragma once
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
@@ -13,6 +16,7 @@
 #include "athanor/kernels/gpu/matrix_unit.h"
 #include "athanor/kernels/gpu/result_epilogue.h"
 #include "athanor/kernels/gpu/templates/tile_axis.h"
+#include "athanor/kernels/gpu/templates/tile_border.h"
 
 namespace athanor::gpu {
 
@@ -24,6 +28,7 @@ class TileOperand {
     TileAxis outer, k;       // of the matrix
     int64_t batch = 0;       // elements from one matrix to the next
     int64_t alignment = 16;  // of the first element, in bytes
+    std::optional<TileBorder> border = {};
     /// What becomes of each element on its way to local memory; rows are `outer`, columns are `k`.
     ResultEpilogue prologue = {};
     /// If only the device knows it: the variable with the end of `outer`, and whether k ends anywhere, too.
@@ -173,6 +178,9 @@ class TileOperand {
   int64_t places() const { return from_along_k_ ? 1 : apart(); }  // known before the loop along k
   // Whether the end of K lies inside a vector, whose other elements are the row's padding.
   bool cuts_vectors() const { return from_along_k_ && source_.k.extent() % vector_ != 0; }
+  // Whether the item's chunk i of the tile from k_next on is inside the image, behind declare_tap().
+  std::string is_inside() const { return fmt::format("({0}_taps[{1}] & {0}_tap) != 0", source_.name, nth()); }
+  void declare_tap(Code& code) const;
   /// The address in memory of element `element` of the chunk: a base, and a variable offset from it in bytes.
   /// address() declares the variable if the place is not known before the loop.
   struct Address {

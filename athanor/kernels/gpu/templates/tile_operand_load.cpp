@@ -15,6 +15,7 @@ TileOperand::Address TileOperand::address(Code& code, int64_t row, int64_t eleme
   const int64_t start = element - together;                    // of the vectors that share a place
   const int64_t vector = places() == 1 ? 0 : start / vector_;  // else steps along k are added below
   std::string from = fmt::format("{}_from[{}]", n, plus(times(nth(), places()), vector));
+  if (source_.border) return {n, fmt::format("{} + {}_moved", from, n)};
   if (moves())
     return {plus(n, (row * source_.k.stride() + together * along().stride()) * from_size_), std::move(from)};
   const std::string at = fmt::format("{}_at{}_{}", n, row, start);
@@ -28,6 +29,11 @@ TileOperand::Address TileOperand::address(Code& code, int64_t row, int64_t eleme
 
 bool TileOperand::needs_indices(bool edge) const {
   return edge || !moves() || (outer_edge() && !from_along_k_ && vector_ < chunk_);
+}
+
+void TileOperand::declare_tap(Code& code) const {
+  if (source_.border)
+    code.line(fmt::format("const u32 {}_tap = {};", source_.name, source_.border->bit("k_next")));
 }
 
 void TileOperand::declare_held(Code& code) const {
@@ -54,7 +60,11 @@ void TileOperand::load_chunk(Code& code, int64_t row, bool edge) const {
   if (reads_registers()) {
     const int64_t registers = vector_ * from_size_ / 4;
     for (int64_t e = 0; e < chunk_; e += vector_) {
-      const Address from = address(code, row, e);
+      Address from = address(code, row, e);
+      if (source_.border) {  // outside the image, something is read that exists: store() makes zeros of it
+        code.line(fmt::format("u32 {}_place = {} ? {} : 0;", n, is_inside(), from.offset));
+        from.offset = n + "_place";
+      }
       const int64_t of_vector = held_registers() / held_vectors();
       const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", registers, held(row, e),
                                            e * from_size_ / 4 % of_vector, from.base, from.offset);
@@ -100,6 +110,7 @@ void TileOperand::load_chunk(Code& code, int64_t row, bool edge) const {
 
 void TileOperand::load(Code& code, bool edge) const {
   open_share(code);
+  declare_tap(code);
   if (needs_indices(edge)) code.line(fmt::format("const int outer = {}, k = {};", outer_of(), k_of()));
   for (int64_t row = 0; row < loads(); ++row) load_chunk(code, row, edge);
   code.close();
@@ -108,11 +119,13 @@ void TileOperand::load(Code& code, bool edge) const {
 void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
   const std::string n = source_.name;
   open_share(code);
+  declare_tap(code);
   const bool ends = outer_edge() && !from_along_k_ && vector_ < chunk_;
   if (needs_indices(edge)) code.line(fmt::format("const int outer = {}, k = {};", outer_of(), k_of()));
   for (int64_t e = 0; e < chunk_; e += vector_) {
     std::string condition;
     if (edge) condition = fmt::format("{} < k_left", plus("k", from_along_k_ ? e : 0));
+    if (source_.border) condition = is_inside();
     if (ends) condition += fmt::format("{}{} < {}_left", edge ? " && " : "", plus("outer", e), n);
     const std::string to = plus(fmt::format("{} + {}_to[{}]", plus("tiles", at), n, nth()), e);
     const Address place_of = address(code, 0, e);
@@ -137,8 +150,8 @@ void TileOperand::advance(Code& code) const {
   if (!moves()) return;
   const std::string n = source_.name;
   const auto move = [&](int64_t by) {
-    code.line(
-        fmt::format("{} += {}{};", n, by * from_size_, std::abs(by * from_size_) > INT32_MAX ? "L" : ""));
+    code.line(fmt::format("{} += {}{};", source_.border ? n + "_moved" : n, by * from_size_,
+                          std::abs(by * from_size_) > INT32_MAX ? "L" : ""));
   };
   move(tile_.k * source_.k.stride());
   const auto& digits = source_.k.digits();

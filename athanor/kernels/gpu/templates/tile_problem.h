@@ -7,6 +7,7 @@
 
 #include "athanor/kernels/gpu/templates/gemm.h"
 #include "athanor/kernels/gpu/templates/tile_axis.h"
+#include "athanor/kernels/gpu/templates/tile_border.h"
 
 namespace athanor::gpu {
 
@@ -17,6 +18,8 @@ struct TileProblem {
     /// `outer`: the rows of A, or the columns of B.
     TileAxis outer, k;
     int64_t alignment = OperandDesc::whole_vectors;  // of the first element, in bytes
+    /// Of images without their border in memory.
+    std::optional<TileBorder> border = {};
     /// If elements are computed when they are read: how, from elements of this type in `memory`.
     ResultEpilogue prologue = {};
     std::optional<DType> dtype = {};

@@ -1,0 +1,34 @@
+#include "athanor/kernels/gpu/templates/tile_border.h"
+
+#include <fmt/format.h>
+
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+
+std::string TileBorder::function(const std::string& name) const {
+  // The taps of one axis that exist, for output `i` of it.
+  const auto axis = [](const std::string& of, const std::string& i, int64_t step_of, int64_t first_of,
+                       int64_t tap_of, int64_t taps_of, int64_t extent_of) {
+    std::string text = fmt::format("const int {} = (int)({}){}; u32 {}s = 0;\n", of, times(i, step_of),
+                                   first_of == 0 ? "" : fmt::format(" + ({})", first_of), of);
+    for (int64_t t = 0; t < taps_of; ++t)
+      text += fmt::format("  if ({0} >= 0 && {0} < {1}) {2}s |= {3}u;\n",
+                          fmt::format("{} + ({})", of, t * tap_of), extent_of, of, uint32_t{1} << t);
+    return text;
+  };
+  std::string text = fmt::format("DEVICE u32 {}(u32 i) {{\n", name);
+  text += "  " + axis("row", fmt::format("i / {} % {}", outputs.width, outputs.height), step.height,
+                      first.height, tap.height, taps.height, extent.height);
+  text += "  " + axis("column", fmt::format("i % {}", outputs.width), step.width, first.width, tap.width,
+                      taps.width, extent.width);
+  text += "  u32 taps = 0;\n";
+  for (int64_t t = 0; t < taps.height; ++t)
+    text +=
+        fmt::format("  if ((rows & {}u) != 0) taps |= columns << {};\n", uint32_t{1} << t, t * taps.width);
+  return text + "  return taps;\n}\n";
+}
+
+std::string TileBorder::bit(const std::string& k) const { return fmt::format("1u << {} / {}", k, channels); }
+
+}  // namespace athanor::gpu
