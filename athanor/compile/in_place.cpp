@@ -8,6 +8,7 @@
 
 #include "athanor/kernels/copying_loop.h"
 #include "athanor/kernels/kernel.h"
+#include "athanor/kernels/row_chain.h"
 
 namespace athanor {
 namespace {
@@ -198,12 +199,16 @@ static bool is_of_prologue(const PlanStep& s, size_t buffer) {
 std::vector<Walk> walks_of(const PlanStep& s) {
   std::vector<Walk> all;
   const auto add = [&](const LoopProgram& program, size_t first) {
-    Walk& walk = all.emplace_back(Walk{program, {}});
+    Walk& walk = all.emplace_back(Walk{program, {}, false});
     if (first > 0) walk.values.push_back(-1);  // a contraction's own result
     for (size_t b = first; b < s.buffers.size(); ++b)
       if (!is_of_prologue(s, b)) walk.values.push_back(s.buffers[b].value);
   };
   for (const LoopProgram& program : s.loops) add(program, 0);
+  if (s.chained) {
+    const std::vector<RowRole> roles = row_chain(s.loops).value().roles;
+    for (size_t i = 0; i < all.size(); ++i) all[i].sums_rows = roles[i] == RowRole::columns;
+  }
   if (s.request && s.request->has_epilogue()) add(s.request->epilogue, s.request->own_inputs());
   return all;
 }
@@ -220,19 +225,16 @@ static bool chain_walks_alike(const std::vector<Walk>& walks, int in, int out) {
       return step.kind == LoopStep::Kind::load && w.value_of(step.operand) == in;
     });
   };
-  const auto sums_over_rows = [](const Walk& w) {
-    return !w.program.reductions.empty() && !w.program.reduced.back();
-  };
   const auto writer =
       std::ranges::find_if(walks, [&](const Walk& w) { return is_written(w, w.program.epilogue_stores); });
   if (writer == walks.end())
     return std::ranges::all_of(walks, [&](const Walk& w) { return walks_alike(w, in, out); });
-  if (!sums_over_rows(*writer)) return false;
+  if (!writer->sums_rows) return false;
   LoopProgram end = writer->program;
   end.body.clear(), end.stores.clear();
-  return walks_alike(Walk{end, writer->values}, in, out) && std::ranges::all_of(walks, [&](const Walk& w) {
-           return &w == &*writer || !sums_over_rows(w) || !end_reads(w);
-         });
+  return walks_alike(Walk{end, writer->values, true}, in, out) &&
+         std::ranges::all_of(walks,
+                             [&](const Walk& w) { return &w == &*writer || !w.sums_rows || !end_reads(w); });
 }
 
 // Whether every loop of a step that reads `in` also writes `out`, and walks both in the same way.

@@ -10,6 +10,7 @@ namespace athanor {
 struct Walk {
   const LoopProgram& program;
   std::vector<int> values;
+  bool sums_rows = false;  // of a chain: whether it sums all rows, so that its end runs behind the others
   int value_of(int operand) const {
     return values[static_cast<size_t>(program.operands[static_cast<size_t>(operand)].buffer)];
   }

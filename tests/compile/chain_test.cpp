@@ -112,16 +112,24 @@ TEST(Chain, ParametersAreStillUpdatedInPlace) {
     }
 }
 
-// All items of a group compute the end of a row's sum, and one stores it.
+// All items of a group compute the end of a row's sum, and one stores it. An axis of extent 1 behind the row
+// makes no sum over rows of it.
 TEST(Chain, TheEndOfARowOverwritesNothingThatItReads) {
-  const auto states = [](Device device) {
-    const Tensor state = wave({2048, 1}, 0.3, device), x = wave({2048, 512}, 0.7, device);
-    const Tensor next = state * 0.9 + max(x, {1}, true) * 0.1;
-    return std::vector<Tensor>{next, x - broadcast_to(next, {2048, 512})};
-  };
-  const auto plan = plan_for(states(gpu_of_plans()));
-  ASSERT_EQ(chains(*plan), 1) << explain(*plan);
-  EXPECT_LT(plan->values[static_cast<size_t>(plan->outputs[0])].in_place_of, 0) << explain(*plan);
+  for (const Ints& shape : {Ints{2048, 512}, Ints{2048, 512, 1}, Ints{2048, 4, 128, 1}}) {
+    SCOPED_TRACE(to_string(Shape(shape)));
+    Ints one(shape.size(), 1), axes;
+    one[0] = shape[0];
+    for (size_t axis = 1; axis < shape.size() && shape[axis] > 1; ++axis)
+      axes.push_back(static_cast<int64_t>(axis));
+    const auto states = [&](Device device) {
+      const Tensor state = wave(one, 0.3, device), x = wave(shape, 0.7, device);
+      const Tensor next = state * 0.9 + max(x, axes, true) * 0.1;
+      return std::vector<Tensor>{next, x - broadcast_to(next, Shape(shape))};
+    };
+    const auto plan = plan_for(states(gpu_of_plans()));
+    ASSERT_EQ(chains(*plan), 1) << explain(*plan);
+    EXPECT_LT(plan->values[static_cast<size_t>(plan->outputs[0])].in_place_of, 0) << explain(*plan);
+  }
 }
 
 TEST(Chain, LoopsOverDifferentRowsStayApart) {
