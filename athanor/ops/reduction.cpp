@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "athanor/graph/precision.h"
+#include "athanor/ops/creation.h"
 #include "athanor/ops/define.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/movement.h"
@@ -62,10 +65,44 @@ std::vector<Tensor> prod_grad(const GradArgs& a) {
   return {cast(spread(widened(a.grad), x, axes) * rest, a.grad.dtype())};
 }
 
-std::vector<Tensor> reduced_extremum_grad(const GradArgs& a) {
+// Whether plans may store the elements with fewer bits than their loops compute with.
+bool may_be_rounded(const Tensor& x) {
+  const auto is_narrow = [](DType dtype) { return is_float(dtype) && size_of(dtype) < 4; };
+  return is_narrow(x.dtype()) || (x.dtype() == DType::f32 && (is_narrow(stored_in(Autocast::current())) ||
+                                                              is_narrow(stored_in(x.node()->precision))));
+}
+
+// bool, of x's shape: the first of the largest (smallest) elements over the axes.
+Tensor first_extremum(const Tensor& x, const Ints& axes, bool largest) {
+  Ints order;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (!listed(axes, axis)) order.push_back(axis);
+  const size_t kept = order.size();
+  order.insert(order.end(), axes.begin(), axes.end());
+  Ints groups(kept + 1, 1);
+  for (size_t i = 0; i < order.size(); ++i) groups[std::min(i, kept)] *= x.size(static_cast<int>(order[i]));
+  const Tensor rows = reshape(permute(x, order), groups);
+  const Tensor first = spread(largest ? argmax(rows) : argmin(rows), x, axes);
+  Tensor place;
+  int64_t stride = 1;
+  for (size_t i = order.size(); i-- > kept;) {
+    const int axis = static_cast<int>(order[i]);
+    const Tensor part = iota(x.shape(), axis, x.device()) * stride;
+    place = place.defined() ? place + part : part;
+    stride *= x.size(axis);
+  }
+  return place.defined() ? equal(place, first) : full(x.shape(), 1, DType::b8, x.device());
+}
+
+// Loops do not round what they keep in registers (docs/mixed-precision.md). So where values are stored with
+// fewer bits, the largest may equal no element as a later loop sees them; then its index still says which it
+// was.
+std::vector<Tensor> reduced_extremum_grad(const GradArgs& a, bool largest) {
   const Tensor& x = a.inputs[0];
   const Ints& axes = a.attrs.ints("axes");
-  const Tensor chosen = cast(equal(x, spread(a.output, x, axes)), a.grad.dtype());
+  Tensor is_chosen = equal(x, spread(a.output, x, axes));
+  if (may_be_rounded(x)) is_chosen = is_chosen | first_extremum(x, axes, largest);
+  const Tensor chosen = cast(is_chosen, a.grad.dtype());
   return {chosen * spread(a.grad / sum(chosen, Axes(axes)), x, axes)};
 }
 
@@ -167,10 +204,12 @@ ATHANOR_OPS(reduction) {
   define_reduction(
       "prod", "the product over axes, which go; 1 for no elements", Prim::prod, 1,
       [](double a, double b) { return a * b; }, prod_grad, number_dtypes(), true);
-  define_reduction("reduce_max", "the largest over axes, which go; NaN if any is", Prim::reduce_max,
-                   -infinity, larger, reduced_extremum_grad, number_dtypes(), false);
-  define_reduction("reduce_min", "the smallest over axes, which go; NaN if any is", Prim::reduce_min,
-                   infinity, smaller, reduced_extremum_grad, number_dtypes(), false);
+  define_reduction(
+      "reduce_max", "the largest over axes, which go; NaN if any is", Prim::reduce_max, -infinity, larger,
+      [](const GradArgs& a) { return reduced_extremum_grad(a, true); }, number_dtypes(), false);
+  define_reduction(
+      "reduce_min", "the smallest over axes, which go; NaN if any is", Prim::reduce_min, infinity, smaller,
+      [](const GradArgs& a) { return reduced_extremum_grad(a, false); }, number_dtypes(), false);
   define_op(
       {.name = "argmax",
        .doc = "i64: the index of the largest element along an axis; the first of equals; NaN is largest",

@@ -301,5 +301,33 @@ TEST(Precision, HasNames) {
   EXPECT_THROW(parse_precision("fp16"), Error);
 }
 
+// What one loop has in registers another reads rounded: then no element equals the largest.
+TEST(Autocast, TheLargestOfRoundedValuesHasAGradient) {
+  const auto gradients = [](Precision precision, DType dtype, const Axes& axes, bool largest) {
+    manual_seed(5);
+    Tensor x = cast(uniform({6, 9, 7}, -1, 1), dtype).eval();
+    const Tensor w = cast(uniform({7, 5}, -1, 1), dtype).eval();
+    x.requires_grad();
+    const Autocast scope(precision);
+    const Tensor y = tanh(matmul(x, w) * 0.4) * 3.0;
+    return cast(grad({sum(largest ? max(y, axes) : min(y, axes))}, {x})[0], DType::f64).to_vector<double>();
+  };
+  for (const Axes& axes : {Axes(2), Axes(0), Axes({1, 2}), Axes({0, 2}), Axes()})
+    for (const bool largest : {true, false}) {
+      const auto exact = gradients(Precision::f32, DType::f32, axes, largest);
+      double size = 0;
+      for (const double g : exact) size += std::abs(g);
+      for (const auto& [precision, dtype] :
+           {std::pair(Precision::bf16, DType::f32), std::pair(Precision::f16, DType::f32),
+            std::pair(Precision::f32, DType::f16), std::pair(Precision::f32, DType::bf16)}) {
+        const auto got = gradients(precision, dtype, axes, largest);
+        double difference = 0;  // where two elements are nearly equal, the other one may get the gradient
+        for (size_t i = 0; i < got.size(); ++i) difference += std::abs(got[i] - exact[i]);
+        EXPECT_LT(difference, 0.25 * size)
+            << to_string(precision) << " " << to_string(dtype) << " " << axes.list.size() << " " << largest;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace athanor
