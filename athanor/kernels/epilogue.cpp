@@ -63,13 +63,23 @@ class Reader {
     return step(step(power).a).a;
   }
 
+  /// Whether the elements lie one behind the other. Along an axis of extent 1 any stride means that.
+  static bool lies_dense(const OperandDesc& operand) {
+    const Ints dense = contiguous_strides(operand.shape);
+    for (int axis = 0; axis < operand.shape.rank(); ++axis)
+      if (operand.shape[axis] != 1 &&
+          operand.strides[static_cast<size_t>(axis)] != dense[static_cast<size_t>(axis)])
+        return false;
+    return true;
+  }
+
   bool is_bias(int reg) const {
     const LoopOperand* operand = loaded(reg);
     if (operand == nullptr || operand->buffer != 1 || p_.buffers != 3 || operand->offset != 0) return false;
     const OperandDesc &bias = request_.inputs.back(), &result = request_.output();
     const bool images = result.shape.rank() == 4;
     const int64_t channels = result.shape[images ? 1 : -1];
-    if (bias.dtype != result.dtype || !bias.dense() || bias.shape.size() != channels) return false;
+    if (bias.dtype != result.dtype || !lies_dense(bias) || bias.shape.size() != channels) return false;
     const int block = result.layout.block;
     Ints expected(p_.space.size(), 0);
     if (images) {

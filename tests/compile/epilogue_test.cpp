@@ -192,5 +192,20 @@ TEST(EpiloguesOnTheCpu, HaveABiasOfF32InMixedPrecision) {
   EXPECT_TRUE(std::ranges::find(names, "batch_matmul+bias+relu") != names.end());
 }
 
+// A weight of products and elements: the product that computes its gradient adds that by the elements.
+TEST(EpiloguesOnTheCpu, HaveABiasWithAnAxisOfOne) {
+  for (const int64_t width : {1, 8}) {
+    const auto gradient = [&](Device device) -> Values {
+      const Tensor x = ramp({4, 9, width}, 0.1, device), z = ramp({4, 9, width}, 0.07, device);
+      Tensor w = ramp({1, width}, 0.3, device);
+      w.requires_grad();
+      const Tensor loss = sum(x * w) + sum(linear(tanh(linear(z, w) * z), w) * x);
+      return {grad({loss}, {w})[0]};
+    };
+    expect_same_values({}, gradient);
+  }
+  held.clear();
+}
+
 }  // namespace
 }  // namespace athanor
