@@ -65,11 +65,20 @@ std::vector<Tensor> prod_grad(const GradArgs& a) {
   return {cast(spread(widened(a.grad), x, axes) * rest, a.grad.dtype())};
 }
 
-// Whether plans may store the elements with fewer bits than their loops compute with.
+// Whether plans may store the elements, or what they are computed from, with fewer bits than their loops
+// compute with. Looks at the nearest nodes.
 bool may_be_rounded(const Tensor& x) {
+  constexpr size_t most = 64;
   const auto is_narrow = [](DType dtype) { return is_float(dtype) && size_of(dtype) < 4; };
-  return is_narrow(x.dtype()) || (x.dtype() == DType::f32 && (is_narrow(stored_in(Autocast::current())) ||
-                                                              is_narrow(stored_in(x.node()->precision))));
+  if (is_narrow(stored_in(Autocast::current()))) return true;
+  std::vector<const Node*> nodes{x.node().get()};
+  for (size_t i = 0; i < std::min(nodes.size(), most); ++i) {
+    const Node& node = *nodes[i];
+    if (is_narrow(node.type.dtype) || is_narrow(stored_in(node.precision))) return true;
+    if (!node.value)
+      for (const NodePtr& input : node.inputs) nodes.push_back(input.get());
+  }
+  return false;
 }
 
 // bool, of x's shape: the first of the largest (smallest) elements over the axes.
