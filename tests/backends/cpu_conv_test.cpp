@@ -60,6 +60,8 @@ const std::vector<ConvCase> cases = {
     {10, 32, 13, 17, 32, 3, 3, {1, 1}, {1, 1}},  // more windows than a product packs at a time
     {2, 64, 11, 9, 32, 3, 2, {2, 1}, {1, 3}, {1, 2}},
     {3, 96, 7, 7, 32, 1, 1},
+    {2, 16, 3, 1, 16, 3, 3, {2, 2}, {1, 1}},  // rows shorter than the stride
+    {2, 32, 4, 2, 16, 3, 3, {3, 3}, {1, 1}},
 };
 
 // Winograd's transforms lose a few bits.

@@ -105,6 +105,13 @@ bool reorders_activations(const Conv& conv, const PrimitiveDesc& found) {
   });
 }
 
+/// Whether the implementation reads memory that it has not written. oneDNN 2.6's jit_bf16 does for the
+/// gradient by weights, if a padded row is shorter than the stride.
+bool reads_beyond_rows(const Conv& conv, const std::string& implementation) {
+  return conv_kind(*conv.request.op) == ConvKind::weight_grad && contains(implementation, "jit_bf16") &&
+         conv.padding.back() > 0 && conv.x.shape[-1] < conv.strides.back();
+}
+
 /// Offers the first implementation of a description, and the first one that uses matrix multiplication.
 template <class Primitive>
 void offer(const Conv& conv, std::optional<Description<Primitive>> found, algorithm how, bool own_layouts,
@@ -118,6 +125,7 @@ void offer(const Conv& conv, std::optional<Description<Primitive>> found, algori
     const std::string implementation = found->primitive_desc.impl_info_str();
     const bool gemm = contains(implementation, "gemm") && !contains(implementation, "brg");
     if (contains(implementation, "ref") && !with_reference) continue;
+    if (reads_beyond_rows(conv, implementation)) continue;
     if (!first && !(gemm && with_gemm)) continue;
     if (own_layouts && !reorders_activations(conv, found->primitive_desc)) return;  // offered already
     const std::string name = "oneDNN " + (gemm ? "gemm" : label) + " " + implementation;
