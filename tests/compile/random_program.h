@@ -1,0 +1,135 @@
+// Programs of tensors as data, and what it takes to make random ones (random_ops.h).
+#pragma once
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "athanor/ops/ops.h"
+
+namespace athanor::testing {
+
+/// A value of a program: a leaf, or an op on earlier values.
+struct ProgramValue {
+  using Compute = std::function<Tensor(const std::vector<Tensor>&)>;
+  std::string text;
+  std::vector<int> inputs;
+  Compute compute;   // empty: a leaf
+  HostArray number;  // f64
+  bool parameter = false;
+};
+
+struct RandomProgram {
+  std::vector<ProgramValue> values;
+  std::vector<int> outputs;
+  bool has_loss = false;  // the sum of the outputs' squares; its gradients by the parameters are results, too
+  bool twice = false;     // the gradients of the gradients' squares instead
+  int steps = 0;          // that update the parameters with momentum
+  std::string listing() const {
+    std::string all;
+    for (size_t i = 0; i < values.size(); ++i)
+      all += fmt::format("%{} {} = {}{}({})\n", i, to_string(values[i].number.shape), values[i].text,
+                         values[i].parameter ? " of a parameter" : "", fmt::join(values[i].inputs, ", "));
+    return all + fmt::format("outputs {} loss {} twice {} steps {}\n", fmt::join(outputs, ", "), has_loss,
+                             twice, steps);
+  }
+};
+
+/// Adds values to a program. Each is computed once, in f64, and left out if it is large.
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(uint64_t seed) : random_(seed) {}
+
+ protected:
+  using In = const std::vector<Tensor>&;
+  static constexpr int64_t most_elements = 8000;
+  static constexpr double largest = 40;
+
+  int64_t between(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool chance(double probability) { return static_cast<double>(random_() >> 11) * 0x1p-53 < probability; }
+  int64_t extent() {
+    constexpr int64_t extents[] = {1, 2, 3, 5, 7, 8, 16, 4, 17, 31, 33, 65};
+    return extents[between(0, chance(0.7) ? 6 : 11)];
+  }
+  Shape shape(int rank) {
+    Ints extents;
+    for (int i = 0; i < rank; ++i) extents.push_back(extent());
+    while (Shape(extents).size() > most_elements / 4)
+      extents[static_cast<size_t>(between(0, rank - 1))] = between(1, 5);
+    return Shape(extents);
+  }
+  const Shape& shape_of(int value) { return tensors_[static_cast<size_t>(value)].shape(); }
+
+  int keep(ProgramValue value) {
+    tensors_.push_back(Tensor::from(value.number));
+    program_.values.push_back(std::move(value));
+    return static_cast<int>(tensors_.size()) - 1;
+  }
+  int leaf(const Shape& of, double size = 1.5) {
+    std::vector<double> numbers(static_cast<size_t>(of.size()));
+    for (double& x : numbers)
+      x = static_cast<float>((static_cast<double>(random_() >> 11) * 0x1p-52 - 1) * size);
+    return keep({"leaf", {}, {}, from_doubles(DType::f64, of, numbers), chance(0.8)});
+  }
+  bool add(std::string text, const std::vector<int>& inputs, ProgramValue::Compute compute) {
+    std::vector<Tensor> in;
+    for (const int i : inputs) in.push_back(tensors_[static_cast<size_t>(i)]);
+    const HostArray number = compute(in).to_host();
+    if (number.size() == 0 || number.size() > most_elements || number.shape.rank() > 5) return false;
+    if (!std::ranges::all_of(to_doubles(number), [](double x) { return std::abs(x) <= largest; }))
+      return false;
+    keep({std::move(text), inputs, std::move(compute), number, false});
+    return true;
+  }
+  std::vector<int> unused() {
+    std::vector<int> all;
+    for (int i = 0; i < static_cast<int>(tensors_.size()); ++i)
+      if (program_.values[static_cast<size_t>(i)].compute &&
+          std::ranges::none_of(program_.values,
+                               [&](const ProgramValue& v) { return std::ranges::count(v.inputs, i) > 0; }))
+        all.push_back(i);
+    return all;
+  }
+  /// A value with so many axes, mostly one that nothing has used; a new leaf if there is none.
+  int pick(int fewest = 0, int most = 5) {
+    for (int tries = 0; tries < 20; ++tries) {
+      const std::vector<int> ends = unused();
+      const int value = !ends.empty() && chance(0.65)
+                            ? ends[static_cast<size_t>(between(0, std::ssize(ends) - 1))]
+                            : static_cast<int>(between(0, std::ssize(tensors_) - 1));
+      if (shape_of(value).rank() >= fewest && shape_of(value).rank() <= most) return value;
+    }
+    return leaf(shape(static_cast<int>(between(fewest, std::min(most, 4)))));
+  }
+  /// Another value, perhaps one that broadcasts with it, or a new leaf that does.
+  int partner(int value) {
+    if (chance(0.5)) return pick();
+    Ints extents = shape_of(value).to_ints();
+    extents.erase(extents.begin(), extents.begin() + (chance(0.5) ? 0 : between(0, std::ssize(extents))));
+    const double ones = chance(0.5) ? 0 : 0.6;
+    for (int64_t& e : extents)
+      if (chance(ones)) e = 1;
+    return leaf(Shape(extents));
+  }
+  Ints some_axes(int rank) {
+    Ints axes;
+    for (int axis = 0; axis < rank; ++axis)
+      if (chance(0.45)) axes.push_back(axis);
+    if (axes.empty()) axes.push_back(between(0, rank - 1));
+    return axes;
+  }
+  int axis_of(int value) { return static_cast<int>(between(0, shape_of(value).rank() - 1)); }
+
+  std::mt19937_64 random_;
+  RandomProgram program_;
+  std::vector<Tensor> tensors_;  // the values, computed
+};
+
+}  // namespace athanor::testing
