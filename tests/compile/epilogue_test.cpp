@@ -207,5 +207,16 @@ TEST(EpiloguesOnTheCpu, HaveABiasWithAnAxisOfOne) {
   held.clear();
 }
 
+// Added to an image of one pixel, another one is a bias, in whatever layout it lies.
+TEST(EpiloguesOnTheCpu, HaveAnImageOfOnePixelAsABias) {
+  const auto both = [](Device device) -> Values {
+    const Tensor x = ramp({1, 16, 1, 1}, 0.1, device), w = ramp({16, 16, 1, 1}, 0.05, device);
+    const Tensor first = conv2d(x, w), second = conv2d(tanh(first), w);
+    return {conv2d(tanh(second), w) + first};
+  };
+  expect_same_values({}, both);
+  held.clear();
+}
+
 }  // namespace
 }  // namespace athanor

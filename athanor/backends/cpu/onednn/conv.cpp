@@ -41,6 +41,7 @@ struct Conv {
     if (epilogue.bias) {
       bias = r.inputs[2];
       bias.shape = {bias.shape.size()};
+      bias.layout = {};  // of an image of one pixel, whose channels lie in order in any layout
       bias = dense(bias);
     }
     const ConvKind kind = conv_kind(*r.op);
