@@ -1,6 +1,6 @@
 // Random programs give the same results whatever the compiler makes of them. ATHANOR_TEST_SEEDS=1000:3000
 // takes these seeds instead: one or two minutes on the host, and a second or more for each on PoCL. About one
-// f32 result of 2000 programs differs because two elements that max compares are equal but for rounding.
+// program in 1000 differs because two elements that max compares are equal but for rounding.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -172,8 +172,8 @@ class ProgramMaker : private ProgramBuilder {
         return add(fmt::format("normalize axes {}", axes), {a},
                    [=](In t) { return normalize(t[0], axes, 0.1); });
       default:
-        return add(fmt::format("exp without the largest of axes {}", axes), {a},
-                   [=](In t) { return exp(t[0] - max(t[0], axes, true)); });
+        return add(fmt::format("exp of half without the largest of axes {}", axes), {a},
+                   [=](In t) { return exp(t[0] * 0.5 - max(t[0], axes, true)); });
     }
   }
   bool image() {
