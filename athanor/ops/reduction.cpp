@@ -65,22 +65,6 @@ std::vector<Tensor> prod_grad(const GradArgs& a) {
   return {cast(spread(widened(a.grad), x, axes) * rest, a.grad.dtype())};
 }
 
-// Whether plans may store the elements, or what they are computed from, with fewer bits than their loops
-// compute with. Looks at the nearest nodes.
-bool may_be_rounded(const Tensor& x) {
-  constexpr size_t most = 64;
-  const auto is_narrow = [](DType dtype) { return is_float(dtype) && size_of(dtype) < 4; };
-  if (is_narrow(stored_in(Autocast::current()))) return true;
-  std::vector<const Node*> nodes{x.node().get()};
-  for (size_t i = 0; i < std::min(nodes.size(), most); ++i) {
-    const Node& node = *nodes[i];
-    if (is_narrow(node.type.dtype) || is_narrow(stored_in(node.precision))) return true;
-    if (!node.value)
-      for (const NodePtr& input : node.inputs) nodes.push_back(input.get());
-  }
-  return false;
-}
-
 // bool, of x's shape: the first of the largest (smallest) elements over the axes.
 Tensor first_extremum(const Tensor& x, const Ints& axes, bool largest) {
   Ints order;
@@ -103,15 +87,14 @@ Tensor first_extremum(const Tensor& x, const Ints& axes, bool largest) {
   return place.defined() ? equal(place, first) : full(x.shape(), 1, DType::b8, x.device());
 }
 
-// Loops do not round what they keep in registers (docs/mixed-precision.md). So where values are stored with
-// fewer bits, the largest may equal no element as a later loop sees them; then its index still says which it
-// was.
+// A loop that computes x again may round it differently from the loop that found the largest: it keeps in
+// registers what the other stored with fewer bits (docs/mixed-precision.md), or multiplies and adds in one
+// instruction. Then the largest equals no element, but its index still says which it was.
 std::vector<Tensor> reduced_extremum_grad(const GradArgs& a, bool largest) {
   const Tensor& x = a.inputs[0];
   const Ints& axes = a.attrs.ints("axes");
-  Tensor is_chosen = equal(x, spread(a.output, x, axes));
-  if (may_be_rounded(x)) is_chosen = is_chosen | first_extremum(x, axes, largest);
-  const Tensor chosen = cast(is_chosen, a.grad.dtype());
+  const Tensor is_largest = equal(x, spread(a.output, x, axes)) | first_extremum(x, axes, largest);
+  const Tensor chosen = cast(is_largest, a.grad.dtype());
   return {chosen * spread(a.grad / sum(chosen, Axes(axes)), x, axes)};
 }
 
