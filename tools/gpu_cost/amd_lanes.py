@@ -196,6 +196,10 @@ class Machine:
             if name[0] == "a":
                 self.registers["scc"] = None
             return self.write(operands[0], value)
+        if name in ("bitset0_b32", "bitset1_b32"):  # SCC stays
+            value = each(lambda a, b: a | 1 << (b & 31) if name[6] == "1" else a & ~(1 << (b & 31)),
+                         self.read(operands[0]), self.read(operands[1]))
+            return self.write(operands[0], value)
         if name in PLAIN:
             values = [self.read(o) for o in operands[1:]]
             if instruction.kind == "scalar" and name.startswith("bfe"):  # both numbers in one operand
