@@ -101,7 +101,7 @@ TEST(HostResult, IsNoneForBytesAndForComputedImagesWithChannelsLast) {
 }
 
 /// Runs the tiled candidates. `k`: the largest number of products that are added up for one result.
-/// `names` gets the first words of their names.
+/// `names` gets the op with the first words of their names: "conv2d implicit".
 void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
                  const Shape& shape, const Epilogue& epilogue, int64_t k, int groups, bool last,
                  std::set<std::string>& names) {
@@ -116,7 +116,8 @@ void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Te
     auto candidates = candidates_for(request, traits);
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
     std::erase_if(candidates, [](const GpuCandidate& one) { return !one.parameters.contains("tile_m"); });
-    for (const GpuCandidate& one : candidates) names.insert(one.name.substr(0, one.name.find(' ')));
+    for (const GpuCandidate& one : candidates)
+      names.insert(op + " " + one.name.substr(0, one.name.find(' ')));
     std::vector<Run> runs;
     for (const GpuCandidate& candidate : reduced(std::move(candidates)))
       runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
@@ -176,17 +177,40 @@ TEST_P(GpuConvTiles, ThreeByThree) {
 // Images with channels last are read without a copy, where whole tiles have channels of one tap.
 TEST_P(GpuConvTiles, ImagesWithoutTheirBorder) {
   if (size_of(GetParam()) != 2) GTEST_SKIP() << "images in f32 have their channels first";
-  const TiledCase cases[] = {{{2, 64, 9, 8}, {24, 64, 3, 3}, {.padding = 1}},
+  const TiledCase cases[] = {{{2, 64, 9, 8}, {64, 64, 3, 3}, {.padding = 1}},
                              {{3, 64, 7, 10}, {64, 64, 3, 3}, {.stride = 2, .padding = 1}},
-                             {{2, 128, 6, 5}, {64, 64, 2, 5}, {.padding = {3, 4}, .groups = 2}},
+                             {{2, 128, 6, 5}, {128, 64, 2, 5}, {.padding = {3, 4}, .groups = 2}},
                              {{1, 64, 12, 11}, {64, 64, 3, 2}, {.padding = {2, 1}, .dilation = 2}},
                              {{2, 64, 9, 9}, {64, 64, 1, 3}, {.stride = {1, 3}, .padding = {0, 1}}},
                              {{4, 64, 14, 13}, {64, 64, 3, 3}, {.padding = 1}, 8}};
   for (const TiledCase& c : cases) {
     SCOPED_TRACE(to_string(c.w));
-    EXPECT_TRUE(check_directions(GetParam(), c, true).contains("implicit"));
+    const std::set<std::string> names = check_directions(GetParam(), c, true);
+    for (const char* op : {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"})
+      EXPECT_TRUE(names.contains(op + std::string(" implicit"))) << op;
     if (HasFailure()) return;
   }
+}
+
+// A mask has 32 taps at most; other convolutions copy their images.
+TEST_P(GpuConvTiles, ManyTapsWithTheirBorder) {
+  if (size_of(GetParam()) != 2) GTEST_SKIP() << "images in f32 have their channels first";
+  const auto names = check_directions(GetParam(), {{1, 64, 9, 9}, {64, 64, 7, 7}, {.padding = 3}}, true);
+  EXPECT_FALSE(names.contains("conv2d implicit"));
+  EXPECT_TRUE(names.contains("conv2d_weight_grad implicit"));
+}
+
+// As the gradient of a concatenation: 64 of 96 channels.
+TEST_P(GpuConvTiles, PartsOfImagesWithoutTheirBorder) {
+  if (size_of(GetParam()) != 2) GTEST_SKIP() << "images in f32 have their channels first";
+  const DType dtype = GetParam();
+  const Shape x{2, 64, 7, 9}, w{32, 64, 3, 3}, y{2, 32, 7, 9};
+  std::set<std::string> names;
+  check_tiled(
+      "conv2d", conv_attrs({.padding = 1}),
+      {view(dtype, x, 1, channels_last_strides({2, 96, 7, 9})), view(dtype, w, 2), view(dtype, {32}, 3)}, y,
+      {.bias = true}, 64 * 9, 1, true, names);
+  EXPECT_TRUE(names.contains("conv2d implicit"));
 }
 
 TEST_P(GpuConvTiles, StridesAndDilations) {
@@ -221,13 +245,13 @@ TEST_P(GpuConvTiles, Groups) {
 
 // Complete and incomplete vectors of pixels, read in place; with a stride, some pixels are not read.
 TEST_P(GpuConvTiles, OneByOne) {
-  EXPECT_TRUE(check_directions(GetParam(), {{2, 32, 8, 6}, {24, 32, 1, 1}}).contains("implicit"));
+  EXPECT_TRUE(check_directions(GetParam(), {{2, 32, 8, 6}, {24, 32, 1, 1}}).contains("conv2d implicit"));
   check_directions(GetParam(), {{3, 24, 7, 7}, {20, 24, 1, 1}});
   check_directions(GetParam(), {{3, 24, 2, 6}, {40, 24, 1, 1}});
   check_directions(GetParam(), {{2, 20, 9, 7}, {24, 20, 1, 1}, {.stride = 2}});
   if (size_of(GetParam()) == 2) {
     const TiledCase c{{2, 24, 9, 7}, {24, 24, 1, 1}, {.stride = 2}};
-    EXPECT_TRUE(check_directions(GetParam(), c, true).contains("implicit"));
+    EXPECT_TRUE(check_directions(GetParam(), c, true).contains("conv2d implicit"));
   }
   check_directions(GetParam(), {{40, 72, 1, 1}, {48, 72, 1, 1}});
 }
@@ -249,6 +273,32 @@ TEST(ConvTileStores, AreOfSixteenBytes) {
       EXPECT_EQ(source.find("STORE(bf16, c"), std::string::npos) << candidate.name;
     }
   }
+}
+
+// A kernel of one row has pixels and taps that are evenly apart, as boxes need them. But a box has no border.
+TEST(ConvTileBorders, AreNotCopiedAsBoxes) {
+  const Shape x{16, 128, 17, 17}, w{128, 128, 1, 7}, y = x;
+  const auto images = [](const Shape& shape) {
+    return OperandDesc{DType::bf16, shape, {}, channels_last_strides(shape)};
+  };
+  const KernelRequest request{&find_op("conv2d"),
+                              conv_attrs({.padding = {0, 3}}),
+                              {images(x), {DType::bf16, w, {}, contiguous_strides(w)}},
+                              {images(y)},
+                              {}};
+  GpuTraits traits;
+  add_architecture(traits, GpuTarget::cuda, "sm_90a");
+  traits.compute_units = 132;
+  traits.max_group_size = 1024;
+  traits.local_bytes_at_launch = 227 * 1024;
+  int bordered = 0;
+  for (const GpuCandidate& candidate : candidates_for(request, traits)) {
+    if (!candidate.name.starts_with("implicit") || !candidate.parameters.contains("tile_m")) continue;
+    ++bordered;
+    EXPECT_FALSE(candidate.parameters.contains("boxes")) << candidate.name;
+    EXPECT_NE(candidate.launches.back().source.find("_taps["), std::string::npos) << candidate.name;
+  }
+  EXPECT_GT(bordered, 0);
 }
 
 TEST_P(GpuConvTiles, SplitsALongK) {

@@ -183,7 +183,7 @@ std::optional<TiledConv> in_place(const KernelRequest& request, const std::vecto
            TileAxis({{phase.taps.height, taps.tap.height * from[2]},
                      {phase.taps.width, taps.tap.width * from[3]},
                      {any.channels_in, 1}}),
-           any.image.alignment};
+           std::gcd(start * static_cast<int64_t>(size_of(p.input)), any.image.alignment)};
     p.b.border = TileBorder{.outputs = {phase.out[2], phase.out[3]},
                             .step = phase.step,
                             .first = taps.first,
@@ -301,8 +301,12 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const st
 
 namespace {
 
-/// The products of the gradient by the weights. `direct`: images are read without a copy.
-TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv, bool direct,
+/// How the gradient by the weights reads images: those of a kernel of 1 x 1, others without their border, or
+/// a copy with it.
+enum class Images : uint8_t { pointwise, in_place, copied };
+
+/// The products of the gradient by the weights.
+TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv, Images read,
                           const Computed& computed, const GpuTraits& traits) {
   const DType input = request.output().dtype;
   const OperandDesc &image = request.inputs[0], &gradient = request.inputs[1];
@@ -319,7 +323,7 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
   const auto chunk = static_cast<int64_t>(16 / size_of(input));
   // Tiles compute elements only where pixels are evenly apart.
   const bool whole = dy[1] == 1 || (conv.y[2] * conv.y[3] % chunk == 0 && computed[1] == nullptr);
-  TiledConv made{.name = direct && whole ? "implicit " : "channels last, "};
+  TiledConv made{.name = read != Images::copied && whole ? "implicit " : "channels last, "};
   const int scratch = p.scratch_buffer;
   if (whole) {
     p.a = {{1, 0},
@@ -340,17 +344,33 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
     made.copies.push_back(copy.launch({1, 0}, at, traits));
     p.a = {at, copy.channels, {p.m, 1}, {p.k, copy.column()}};
   }
-  if (direct) {
+  const TileAxis pixels(
+      {{images, x[0]}, {conv.y[2], conv.stride.height * x[2]}, {conv.y[3], conv.stride.width * x[3]}});
+  if (read == Images::pointwise) {
     p.n = channels;
-    p.b = {
-        {0, 0},
-        x[1] * channels,
-        {channels, x[1]},
-        TileAxis(
-            {{images, x[0]}, {conv.y[2], conv.stride.height * x[2]}, {conv.y[3], conv.stride.width * x[3]}}),
-        image.alignment};
+    p.b = {{0, 0}, x[1] * channels, {channels, x[1]}, pixels, image.alignment};
     computed.read_into(p.b, 0);
     p.c.column = {channels, 1};
+  } else if (read == Images::in_place) {
+    const int64_t start = -conv.padding.height * x[2] - conv.padding.width * x[3];
+    p.n = taps * channels;
+    p.b = {{0, 0},
+           channels,
+           TileAxis({{conv.w[2], conv.dilation.height * x[2]},
+                     {conv.w[3], conv.dilation.width * x[3]},
+                     {channels, 1}}),
+           pixels,
+           std::gcd(start * static_cast<int64_t>(size_of(input)), image.alignment)};
+    p.b.border = TileBorder{.outputs = {conv.y[2], conv.y[3]},
+                            .step = conv.stride,
+                            .first = {-conv.padding.height, -conv.padding.width},
+                            .tap = conv.dilation,
+                            .extent = {conv.x[2], conv.x[3]},
+                            .taps = {conv.w[2], conv.w[3]},
+                            .channels = channels,
+                            .start = start,
+                            .along_k = true};
+    p.c.column = TileAxis({{taps, 1}, {channels, taps}});
   } else {
     const Pair skip{conv.w[2] == 1 ? conv.stride.height : 1, conv.w[3] == 1 ? conv.stride.width : 1};
     const auto extent = [](int64_t outputs, int64_t kernel, int64_t stride, int64_t dilation, int64_t every) {
@@ -401,8 +421,13 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const Co
   const Computed computed(request);
   if (request.prologue && !computed.any()) return result;
   constexpr size_t most = 3;
-  if (pointwise) add(result, weight_products(request, conv, true, computed, traits), traits, 2);
-  add(result, weight_products(request, conv, false, computed, traits), traits, most - result.size());
+  const bool in_place = request.inputs[0].strides[1] == 1 && computed[0] == nullptr &&
+                        padded_channels(conv.w[1], request.output().dtype) == conv.w[1];
+  if (pointwise || in_place)
+    add(result,
+        weight_products(request, conv, pointwise ? Images::pointwise : Images::in_place, computed, traits),
+        traits, 2);
+  add(result, weight_products(request, conv, Images::copied, computed, traits), traits, most - result.size());
   return result;
 }
 

@@ -6,7 +6,15 @@
 
 namespace athanor::gpu {
 
-std::string TileBorder::function(const std::string& name) const {
+std::string TileBorder::function(const std::string& matrix) const {
+  const std::string row_of = fmt::format("i / {} % {}", outputs.width, outputs.height),
+                    column_of = fmt::format("i % {}", outputs.width);
+  if (along_k)
+    return fmt::format("DEVICE bool {}_is_inside(u32 i, int row, int column) {{\n", matrix) +
+           fmt::format("  row += (int)({}), column += (int)({});\n", times("(" + row_of + ")", step.height),
+                       times("(" + column_of + ")", step.width)) +
+           fmt::format("  return row >= 0 && row < {} && column >= 0 && column < {};\n}}\n", extent.height,
+                       extent.width);
   // The taps of one axis that exist, for output `i` of it.
   const auto axis = [](const std::string& of, const std::string& i, int64_t step_of, int64_t first_of,
                        int64_t tap_of, int64_t taps_of, int64_t extent_of) {
@@ -17,11 +25,11 @@ std::string TileBorder::function(const std::string& name) const {
                           fmt::format("{} + ({})", of, t * tap_of), extent_of, of, uint32_t{1} << t);
     return text;
   };
-  std::string text = fmt::format("DEVICE u32 {}(u32 i) {{\n", name);
-  text += "  " + axis("row", fmt::format("i / {} % {}", outputs.width, outputs.height), step.height,
-                      first.height, tap.height, taps.height, extent.height);
-  text += "  " + axis("column", fmt::format("i % {}", outputs.width), step.width, first.width, tap.width,
-                      taps.width, extent.width);
+  std::string text = fmt::format("DEVICE u32 {}_taps_of(u32 i) {{\n", matrix);
+  text += "  " +
+          axis("row", "(" + row_of + ")", step.height, first.height, tap.height, taps.height, extent.height);
+  text += "  " +
+          axis("column", "(" + column_of + ")", step.width, first.width, tap.width, taps.width, extent.width);
   text += "  u32 taps = 0;\n";
   for (int64_t t = 0; t < taps.height; ++t)
     text +=

@@ -8,7 +8,7 @@
 namespace athanor::gpu {
 
 bool TileOperand::has_boxes() const {
-  if (!unit_.reads_local() || turned() || widens()) return false;
+  if (!unit_.reads_local() || turned() || widens() || source_.border) return false;
   if (!source_.outer.even() || !source_.k.even() || along().stride() != 1) return false;
   constexpr int64_t unit_of_strides = 16, most_of_box = 256;
   const int64_t stride = (from_along_k_ ? source_.outer : source_.k).stride() * size_;

@@ -95,7 +95,8 @@ bool TileKernel::fits(const GpuTraits& traits) const {
   if (reduces() && sums > most_sums) return false;
   // Places that are computed for each tile take registers too: sm_86 spilled 48 beside 128 sums.
   constexpr int64_t most_beside_places = 96;
-  const bool has_places = unit_.form == MatrixUnit::Form::mma && !(a_.moves() && b_.moves());
+  const bool has_places =
+      unit_.form == MatrixUnit::Form::mma && (a_.computes_places() || b_.computes_places());
   if (has_places && sums > most_beside_places) return false;
   if (point_.streams > 0 && !can_stream()) return false;
   const bool finishes = point_.splits == 1 && unit_.form == MatrixUnit::Form::wmma;

@@ -48,11 +48,14 @@ bool TileOperand::fits() const {
                      !reads_registers() || (turned() && along_k_) || size_ == 1 ||
                      (outer_edge() && !from_along_k_ && vector_ < chunk_)))
     return false;
-  // A chunk has channels of one tap, and so has a tile.
-  if (const auto& border = source_.border;
-      border && (!moves() || border->channels % tile_.k != 0 || border->count() > TileBorder::most_taps ||
-                 !from_along_k_ || vector_ * from_size_ != held_registers() * 4 || loads() > 1 || computes()))
-    return false;
+  // A chunk has channels of one tap. If they are along k, so has a tile.
+  if (const auto& border = source_.border) {
+    if (border->along_k == from_along_k_ || vector_ * from_size_ != held_registers() * 4 || computes())
+      return false;
+    const bool by_tiles = moves() && border->channels % tile_.k == 0 && loads() == 1 &&
+                          border->count() <= TileBorder::most_taps;
+    if (border->along_k ? border->channels % chunk_ != 0 : !by_tiles) return false;
+  }
   if (unit_.reads_local() && widens()) return false;
   if (unit_.reads_local() && (along_k_ ? tile_.k != panel() : tile_.outer % panel() != 0)) return false;
   // All chunks of an item have the same place in the swizzle's pattern.
@@ -63,8 +66,9 @@ bool TileOperand::fits() const {
   const auto reach = [](const TileAxis& axis, bool pointer_moves, int64_t of_tile) {
     return pointer_moves ? of_tile * axis.stride() : axis.reach();
   };
-  const int64_t farthest =
-      reach(source_.outer, source_.outer.even(), tile_.outer) + reach(source_.k, moves(), tile_.k);
+  const bool from_first = source_.border.has_value();
+  const int64_t farthest = reach(source_.outer, source_.outer.even() && !from_first, tile_.outer) +
+                           reach(source_.k, moves() && !from_first, tile_.k);
   return source_.outer.forward() && source_.k.forward() && farthest * from_size_ < INT32_MAX;
 }
 
@@ -135,8 +139,21 @@ std::string TileOperand::k_of() const {
 
 std::string TileOperand::functions() const {
   return source_.outer.function(source_.name + "_outer_at") + source_.k.function(source_.name + "_k_at") +
-         (source_.border ? source_.border->function(source_.name + "_taps_of") : "") +
+         (source_.border ? source_.border->function(source_.name) : "") +
          source_.prologue.function(source_.prologue.vectors(chunk_));
+}
+
+void TileOperand::declare_border(Code& code, const std::string& outer) const {
+  const TileBorder& border = *source_.border;
+  const std::string n = source_.name;
+  if (!border.along_k) return code.line(fmt::format("{0}_taps[{1}] = {0}_taps_of({2});", n, nth(), outer));
+  code.line(fmt::format("const int tap = ({}) / {};", outer, border.channels));
+  code.line(fmt::format("{}_first_row[{}] = {} + ({});", n, nth(),
+                        times(fmt::format("tap / {}", border.taps.width), border.tap.height),
+                        border.first.height));
+  code.line(fmt::format("{}_first_column[{}] = {} + ({});", n, nth(),
+                        times(fmt::format("tap % {}", border.taps.width), border.tap.width),
+                        border.first.width));
 }
 
 void TileOperand::declare(Code& code, const std::string& first) const {
@@ -153,10 +170,14 @@ void TileOperand::declare(Code& code, const std::string& first) const {
   if (!source_.border && !begin_k.empty()) begin = plus(begin, begin_k);
   code.line(fmt::format("GLOBAL const u8 *{0} = (GLOBAL const u8 *){1};", n,
                         plus(n + "_matrices", times("(" + begin + ")", begin == "0" ? 0 : from_size_))));
-  if (source_.border) {
+  if (source_.border && moves())
     code.line(fmt::format("int {}_moved = (int)({});  // bytes along k", n, times(begin_k, from_size_)));
-    code.line(fmt::format("u32 {}_taps[{}];  // that are inside the image", n, share()));
-  }
+  if (source_.border)
+    code.line(
+        source_.border->along_k
+            ? fmt::format("int {0}_first_row[{1}], {0}_first_column[{1}];  // that the first pixel reads", n,
+                          share())
+            : fmt::format("u32 {}_taps[{}];  // that are inside the image", n, share()));
   if (!source_.k.even() && moves()) {
     int64_t below = 1;
     for (size_t d = source_.k.digits().size(); d-- > 1;) {
@@ -190,7 +211,7 @@ void TileOperand::declare(Code& code, const std::string& first) const {
     if (moves()) offset += " + " + times("k", source_.k.stride());
     if (source_.border) {
       offset += fmt::format(" + ({})", source_.border->start);
-      code.line(fmt::format("{0}_taps[{1}] = {0}_taps_of({2} + {3});", n, nth(), first, first_of));
+      declare_border(code, fmt::format("{} + {}", first, first_of));
     }
     code.line(fmt::format("{}_from[{}] = (u32){};", n, plus(times(nth(), places()), p),
                           times("(" + offset + ")", from_size_)));

@@ -53,6 +53,8 @@ class TileOperand {
   /// Whether a tile along k lies in one run of the axis, so that only the pointer moves. Otherwise the places
   /// in each tile are computed.
   bool moves() const { return source_.k.even() || source_.k.run() % tile_.k == 0; }
+  /// Whether each tile computes something from the places of its elements.
+  bool computes_places() const { return !moves() || (source_.border && source_.border->along_k); }
   /// Elements of the tile in local memory.
   int64_t elements() const;
 
@@ -178,9 +180,11 @@ class TileOperand {
   int64_t places() const { return from_along_k_ ? 1 : apart(); }  // known before the loop along k
   // Whether the end of K lies inside a vector, whose other elements are the row's padding.
   bool cuts_vectors() const { return from_along_k_ && source_.k.extent() % vector_ != 0; }
-  // Whether the item's chunk i of the tile from k_next on is inside the image, behind declare_tap().
-  std::string is_inside() const { return fmt::format("({0}_taps[{1}] & {0}_tap) != 0", source_.name, nth()); }
+  // Whether the item's chunk i of the tile from k_next on, or its row `row`, is inside the image. Behind
+  // declare_tap().
+  std::string is_inside(int64_t row) const;
   void declare_tap(Code& code) const;
+  void declare_border(Code& code, const std::string& outer) const;
   /// The address in memory of element `element` of the chunk: a base, and a variable offset from it in bytes.
   /// address() declares the variable if the place is not known before the loop.
   struct Address {

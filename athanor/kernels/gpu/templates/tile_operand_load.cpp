@@ -15,7 +15,8 @@ TileOperand::Address TileOperand::address(Code& code, int64_t row, int64_t eleme
   const int64_t start = element - together;                    // of the vectors that share a place
   const int64_t vector = places() == 1 ? 0 : start / vector_;  // else steps along k are added below
   std::string from = fmt::format("{}_from[{}]", n, plus(times(nth(), places()), vector));
-  if (source_.border) return {n, fmt::format("{} + {}_moved", from, n)};
+  if (source_.border && moves())
+    return {n, plus(fmt::format("{} + {}_moved", from, n), row * source_.k.stride() * from_size_)};
   if (moves())
     return {plus(n, (row * source_.k.stride() + together * along().stride()) * from_size_), std::move(from)};
   const std::string at = fmt::format("{}_at{}_{}", n, row, start);
@@ -31,8 +32,15 @@ bool TileOperand::needs_indices(bool edge) const {
   return edge || !moves() || (outer_edge() && !from_along_k_ && vector_ < chunk_);
 }
 
+std::string TileOperand::is_inside(int64_t row) const {
+  const std::string n = source_.name;
+  if (!source_.border->along_k) return fmt::format("({0}_taps[{1}] & {0}_tap) != 0", n, nth());
+  return fmt::format("{0}_is_inside({1}, {0}_first_row[{2}], {0}_first_column[{2}])", n,
+                     plus("k_next + " + k_of(), row), nth());
+}
+
 void TileOperand::declare_tap(Code& code) const {
-  if (source_.border)
+  if (source_.border && !source_.border->along_k)
     code.line(fmt::format("const u32 {}_tap = {};", source_.name, source_.border->bit("k_next")));
 }
 
@@ -62,8 +70,8 @@ void TileOperand::load_chunk(Code& code, int64_t row, bool edge) const {
     for (int64_t e = 0; e < chunk_; e += vector_) {
       Address from = address(code, row, e);
       if (source_.border) {  // outside the image, something is read that exists: store() makes zeros of it
-        code.line(fmt::format("u32 {}_place = {} ? {} : 0;", n, is_inside(), from.offset));
-        from.offset = n + "_place";
+        code.line(fmt::format("u32 {}_place{} = {} ? {} : 0;", n, row, is_inside(row), from.offset));
+        from.offset = fmt::format("{}_place{}", n, row);
       }
       const int64_t of_vector = held_registers() / held_vectors();
       const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", registers, held(row, e),
@@ -125,7 +133,7 @@ void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
   for (int64_t e = 0; e < chunk_; e += vector_) {
     std::string condition;
     if (edge) condition = fmt::format("{} < k_left", plus("k", from_along_k_ ? e : 0));
-    if (source_.border) condition = is_inside();
+    if (source_.border) condition += (edge ? " && " : "") + is_inside(0);
     if (ends) condition += fmt::format("{}{} < {}_left", edge ? " && " : "", plus("outer", e), n);
     const std::string to = plus(fmt::format("{} + {}_to[{}]", plus("tiles", at), n, nth()), e);
     const Address place_of = address(code, 0, e);

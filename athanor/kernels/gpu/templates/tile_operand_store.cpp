@@ -95,11 +95,10 @@ void TileOperand::store(Code& code, const std::string& at, const std::string& fi
   const std::string n = source_.name, to = fmt::format("{} + {}_to[{}]", plus("tiles", at), n, nth());
   open_share(code);
   declare_tap(code);
-  for (int64_t v = 0; source_.border && v < held_vectors(); ++v) {
-    const std::string vector = held(0, v * chunk_ / held_vectors());
-    code.line(
-        fmt::format("if (!({})) {} = (u32x{})(0u);", is_inside(), vector, held_registers() / held_vectors()));
-  }
+  for (int64_t row = 0; source_.border && row < loads(); ++row)
+    for (int64_t v = 0; v < held_vectors(); ++v)
+      code.line(fmt::format("if (!({})) {} = (u32x{})(0u);", is_inside(row),
+                            held(row, v * chunk_ / held_vectors()), held_registers() / held_vectors()));
   if (computes()) declare_ready(code, first);
   if (computes() && !turned()) {
     pack_ready(code, unit_.input, chunk_);
