@@ -8,7 +8,6 @@
 #include <limits>
 #include <numeric>
 
-#include "athanor/graph/precision.h"
 #include "athanor/ops/creation.h"
 #include "athanor/ops/define.h"
 #include "athanor/ops/elementwise.h"

@@ -40,7 +40,8 @@ void check_vectors(const LoopProgram& program, int64_t width, double tolerance =
     traits.max_group_size = std::min(items, traits.max_group_size);
     const GpuCandidate candidate = gpu_loop_candidates(program, traits).front();
     const std::string& source = candidate.launches.front().source;
-    EXPECT_EQ(source.find("UNROLL for (int e = 0; e < " + std::to_string(width) + ";") != std::string::npos,
+    const std::string loop = "UNROLL for (int e = 0; e < ";
+    EXPECT_EQ(source.find(width > 1 ? loop + std::to_string(width) + ";" : loop) != std::string::npos,
               width > 1)
         << source;
     for (const LoopStore& store : program.stores) {
@@ -253,6 +254,18 @@ TEST(GpuLoops, VectorsOfColumnsBesideTheirNumbers) {
   b.store(first + 1, 8, f32, {0, 1});
   b.store(first + 2, 9, DType::i64, {0, 1});
   check_vectors(b.p, 8, 2e-3, -2, 2, 64);
+}
+
+// Two numbers of a byte are no register: then there are no vectors of two.
+TEST(GpuLoops, VectorsOfColumnsBesideBytes) {
+  ATHANOR_NEEDS_GPU();
+  for (const auto& [columns, width] : {std::pair<int64_t, int64_t>{6, 1}, {20, 4}}) {
+    Builder b({500, columns}, {true, false});
+    const int mask = b.load(1, DType::b8, {0, 1}), x = b.load(0, DType::f32, {columns, 1});
+    const int kept = b.op(Prim::where, DType::f32, mask, x, b.constant(DType::f32, 0));
+    b.store(b.reduce(Prim::sum, kept, DType::f32), 2, DType::f32, {0, 1});
+    check_vectors(b.p, width, 2e-3, -2, 2, 64);
+  }
 }
 
 TEST(GpuLoops, VectorsInPlace) {

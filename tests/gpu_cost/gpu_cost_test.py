@@ -185,7 +185,7 @@ class Amd(unittest.TestCase):
         text = "\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx906\"\nk:\n\ts_mov_b32 s4, 0x12f4\n\tv_mov_b32_e32 v1, s4\n" \
                "\tv_add_u32_sdwa v2, sext(v1), v1 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_0 src1_sel:BYTE_1\n" \
                "\tv_lshlrev_b32_sdwa v3, v1, v1 dst_sel:WORD_1 dst_unused:UNUSED_PAD src0_sel:BYTE_1 src1_sel:DWORD\n" \
-               "\ts_bfe_u32 s5, s4, 0x40008\n\ts_mov_b32 s6, 5\n\ts_bitset1_b32 s6, s5\n\ts_bitset1_b32 s6, 4\n\ts_bitset0_b32 s6, 0\n" \
+               "\ts_bfe_u32 s5, s4, 0x40008\n\ts_mov_b32 s6, 1\n\ts_bitset1_b32 s6, s5\n\ts_bitset1_b32 s6, 4\n\ts_bitset0_b32 s6, 0\n" \
                "\ts_endpgm\n\t.amdhsa_kernel k\n .wavefront_size: 64\n"
         machine = predict.machine_for(rates.chip("gfx906"), amd.read(text), text, (64, 1, 1))
         walk.walk(amd.read(text), machine, None)

@@ -92,10 +92,10 @@ std::vector<int64_t> widths_of(const LoopProgram& program, const GpuTraits& trai
   for (size_t i = 0; i < program.operands.size(); ++i) {
     const LoopOperand& o = program.operands[i];
     if (std::abs(o.strides.back()) > near) return {};
-    if (!lies_together(o) || (i < held.size() && held[i])) continue;
+    if (!lies_together(o)) continue;
     const auto size = static_cast<int64_t>(size_of(o.dtype));
     narrowest = narrowest == 0 ? size : std::min(narrowest, size);
-    widest = std::max(widest, size);
+    if (i >= held.size() || !held[i]) widest = std::max(widest, size);
   }
   if (widest == 0 || std::ranges::any_of(program.body, is_long)) return {};
   std::vector<int64_t> widths;

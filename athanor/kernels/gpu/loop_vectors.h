@@ -27,7 +27,7 @@ struct VectorRows {
 /// The ways to move all elements by vectors, or nearly all; longest vectors first. {} if single elements are
 /// better. Buffers are whole values, not views, and begin at multiples of 64 bytes: allocators and plans
 /// (compile/memory.cpp) see to that. Views begin at an operand's offset. `held`: the operands that an item
-/// reads once for many elements, so that their size does not matter; {}: none.
+/// reads once for many elements, so that they may be wider than a vector; {}: none.
 std::vector<VectorRows> vector_rows(const LoopProgram& program, const GpuTraits& traits,
                                     const std::vector<bool>& held = {});
 

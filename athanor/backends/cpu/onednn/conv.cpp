@@ -107,7 +107,7 @@ bool reorders_activations(const Conv& conv, const PrimitiveDesc& found) {
 }
 
 /// Whether the implementation reads memory that it has not written. oneDNN 2.6's jit_bf16 does for the
-/// gradient by weights, if a padded row is shorter than the stride.
+/// gradient by weights, if a row of a padded image is shorter than the stride.
 bool reads_beyond_rows(const Conv& conv, const std::string& implementation) {
   return conv_kind(*conv.request.op) == ConvKind::weight_grad && contains(implementation, "jit_bf16") &&
          conv.padding.back() > 0 && conv.x.shape[-1] < conv.strides.back();
