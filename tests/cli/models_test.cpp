@@ -39,14 +39,19 @@ TEST_F(ModelsProgram, KernelsHaveChannelsLastIfThereAreUnitsForTheirType) {
         run({"kernels", "dump", "--model", model, "--precision", precision, "--batch-size", "4", "--arch",
              "gfx1100", "--input", "3,64,64", "--out", fmt::format("{}-{}", model, precision)});
     ASSERT_EQ(outcome.exit_code, 0) << model << outcome.err;
-    int turned = 0, padded = 0;
+    int turned = 0, padded = 0, in_place = 0;
     for (const auto& file :
          std::filesystem::directory_iterator(folder_ / fmt::format("{}-{}", model, precision))) {
       const std::string name = file.path().filename().string();
       turned += name.ends_with("channels_last.hip") ? 1 : 0;
       padded += name.ends_with("pad_images.hip") ? 1 : 0;
+      if (name.ends_with("gemm_tiles.hip")) {
+        const std::string source = read_text_file(file.path());
+        in_place += source.find("_taps_of(") != std::string::npos ? 1 : 0;
+      }
     }
-    EXPECT_EQ(padded > 0, last) << model << " " << precision;
+    EXPECT_EQ(in_place > 0, last) << model << " " << precision;
+    EXPECT_EQ(padded, 0) << "images with channels last are read where they lie";
     EXPECT_TRUE(!last || turned <= 2) << turned << ": only the network's images have their channels first";
   }
 }

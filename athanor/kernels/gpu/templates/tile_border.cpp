@@ -11,25 +11,23 @@ std::string TileBorder::function(const std::string& matrix) const {
                     column_of = fmt::format("i % {}", outputs.width);
   if (along_k)
     return fmt::format("DEVICE bool {}_is_inside(u32 i, int row, int column) {{\n", matrix) +
-           fmt::format("  row += (int)({}), column += (int)({});\n", times("(" + row_of + ")", step.height),
+           fmt::format("  row += (int){}, column += (int){};\n", times("(" + row_of + ")", step.height),
                        times("(" + column_of + ")", step.width)) +
            fmt::format("  return row >= 0 && row < {} && column >= 0 && column < {};\n}}\n", extent.height,
                        extent.width);
-  // The taps of one axis that exist, for output `i` of it.
-  const auto axis = [](const std::string& of, const std::string& i, int64_t step_of, int64_t first_of,
-                       int64_t tap_of, int64_t taps_of, int64_t extent_of) {
-    std::string text = fmt::format("const int {} = (int)({}){}; u32 {}s = 0;\n", of, times(i, step_of),
-                                   first_of == 0 ? "" : fmt::format(" + ({})", first_of), of);
-    for (int64_t t = 0; t < taps_of; ++t)
-      text += fmt::format("  if ({0} >= 0 && {0} < {1}) {2}s |= {3}u;\n",
-                          fmt::format("{} + ({})", of, t * tap_of), extent_of, of, uint32_t{1} << t);
+  // The taps along one axis that exist.
+  const auto along = [&](const std::string& axis, const std::string& i, int64_t Pair::*of) {
+    std::string text = fmt::format("  const int {} = {};\n  u32 {}s = 0;\n", axis,
+                                   plus("(int)" + times("(" + i + ")", step.*of), first.*of), axis);
+    for (int64_t t = 0; t < taps.*of; ++t) {
+      const std::string place = plus(axis, t * (tap.*of));
+      text += fmt::format("  if ({0} >= 0 && {0} < {1}) {2}s |= {3}u;\n", place, extent.*of, axis,
+                          uint32_t{1} << t);
+    }
     return text;
   };
-  std::string text = fmt::format("DEVICE u32 {}_taps_of(u32 i) {{\n", matrix);
-  text += "  " +
-          axis("row", "(" + row_of + ")", step.height, first.height, tap.height, taps.height, extent.height);
-  text += "  " +
-          axis("column", "(" + column_of + ")", step.width, first.width, tap.width, taps.width, extent.width);
+  std::string text = fmt::format("DEVICE u32 {}_taps_of(u32 i) {{\n", matrix) +
+                     along("row", row_of, &Pair::height) + along("column", column_of, &Pair::width);
   text += "  u32 taps = 0;\n";
   for (int64_t t = 0; t < taps.height; ++t)
     text +=

@@ -147,13 +147,13 @@ void TileOperand::declare_border(Code& code, const std::string& outer) const {
   const TileBorder& border = *source_.border;
   const std::string n = source_.name;
   if (!border.along_k) return code.line(fmt::format("{0}_taps[{1}] = {0}_taps_of({2});", n, nth(), outer));
-  code.line(fmt::format("const int tap = ({}) / {};", outer, border.channels));
-  code.line(fmt::format("{}_first_row[{}] = {} + ({});", n, nth(),
-                        times(fmt::format("tap / {}", border.taps.width), border.tap.height),
-                        border.first.height));
-  code.line(fmt::format("{}_first_column[{}] = {} + ({});", n, nth(),
-                        times(fmt::format("tap % {}", border.taps.width), border.tap.width),
-                        border.first.width));
+  const auto first = [&](const char* along, const std::string& tap, int64_t Pair::*of) {
+    code.line(fmt::format("{}_first_{}[{}] = {};", n, along, nth(),
+                          plus(times(tap, border.tap.*of), border.first.*of)));
+  };
+  code.line(fmt::format("const int tap = {};", divided("(" + outer + ")", border.channels)));
+  first("row", divided("tap", border.taps.width), &Pair::height);
+  first("column", remainder("tap", border.taps.width), &Pair::width);
 }
 
 void TileOperand::declare(Code& code, const std::string& first) const {
@@ -210,7 +210,7 @@ void TileOperand::declare(Code& code, const std::string& first) const {
                    : source_.outer.place(n + "_outer_at", operand(fmt::format("{} + {}", first, first_of)));
     if (moves()) offset += " + " + times("k", source_.k.stride());
     if (source_.border) {
-      offset += fmt::format(" + ({})", source_.border->start);
+      offset = plus(offset, source_.border->start);
       declare_border(code, fmt::format("{} + {}", first, first_of));
     }
     code.line(fmt::format("{}_from[{}] = (u32){};", n, plus(times(nth(), places()), p),
