@@ -1,4 +1,5 @@
 // What a first-time user does with the program, on a dataset of a few small pictures.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -104,8 +105,8 @@ TEST_F(FirstUse, CommandsSayWhatAPrecisionCosts) {
     EXPECT_EQ(json::parse(run(explain).out).value("precision_note", ""), cost);
     Words fit{"fit", "--model", "mlp", "--device", "cpu", "--batch-size", "16", "--precision", name};
     const std::string fits = run(fit).out;
-    EXPECT_EQ(fits.find("--precision " + name + ": " + cost + ".") != std::string::npos, !cost.empty())
-        << fits;
+    const std::string said = fmt::format("--precision {}: {}.", name, cost);
+    EXPECT_EQ(fits.find(said) != std::string::npos, !cost.empty()) << fits;
     fit.emplace_back("--json");
     EXPECT_EQ(json::parse(run(fit).out).value("precision_note", ""), cost);
     const Words tune{"tune", "--gemm", "64x64x64", "--device", "cpu", "--precision", name};
@@ -119,8 +120,7 @@ TEST_F(FirstUse, CommandsSayWhatAPrecisionCosts) {
     sweep.erase(std::ranges::find(sweep, "--out"), std::ranges::find(sweep, "run") + 1);
     std::erase(sweep, "--quiet");
     const Outcome swept = run(sweep);
-    const std::string said = "--precision " + name + ": " + cost + ".\n";
-    EXPECT_EQ(swept.out.starts_with(said), !cost.empty()) << swept.out << swept.err;
+    EXPECT_EQ(swept.out.starts_with(said + "\n"), !cost.empty()) << swept.out << swept.err;
     sweep.emplace_back("--json");
     EXPECT_EQ(json::parse(run(sweep).out).value("precision_note", ""), cost);
   }
