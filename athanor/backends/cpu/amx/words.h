@@ -1,15 +1,6 @@
 // Words of 32 bits in vectors, from which tiles of AMX are packed. For files of kernels only.
 #pragma once
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 warns of its own header.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
-#pragma GCC diagnostic pop
-#else
-#include <immintrin.h>
-#endif
 
 #include <algorithm>
 #include <cstdint>
@@ -17,6 +8,12 @@
 #include "athanor/graph/dtype.h"
 
 #define ATHANOR_AMX __attribute__((target("avx2,fma,avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12 warns of its own intrinsics where they are inlined, if their header is precompiled.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 
 namespace athanor::cpu {
 
