@@ -66,9 +66,8 @@ bool TileOperand::fits() const {
   const auto reach = [](const TileAxis& axis, bool pointer_moves, int64_t of_tile) {
     return pointer_moves ? of_tile * axis.stride() : axis.reach();
   };
-  const bool from_first = source_.border.has_value();
-  const int64_t farthest = reach(source_.outer, source_.outer.even() && !from_first, tile_.outer) +
-                           reach(source_.k, moves() && !from_first, tile_.k);
+  const int64_t farthest = reach(source_.outer, begins_at_tile(), tile_.outer) +
+                           reach(source_.k, moves() && !source_.border, tile_.k);
   return source_.outer.forward() && source_.k.forward() && farthest * from_size_ < INT32_MAX;
 }
 
@@ -159,9 +158,7 @@ void TileOperand::declare_border(Code& code, const std::string& outer) const {
 void TileOperand::declare(Code& code, const std::string& first) const {
   const std::string n = source_.name;
   std::string begin = times64("batch", source_.batch);
-  // Taps also lie in front of their pixel. From the first image's begin, no offset is negative.
-  const bool from_first = source_.outer.even() && !source_.border;
-  if (from_first) begin = plus(begin, times64(first, source_.outer.stride()));
+  if (begins_at_tile()) begin = plus(begin, times64(first, source_.outer.stride()));
   std::string begin_k;
   if (source_.k.even())
     begin_k = times64("k_begin", source_.k.stride());
@@ -206,8 +203,9 @@ void TileOperand::declare(Code& code, const std::string& first) const {
   for (int64_t p = 0; p < places(); ++p) {
     const std::string first_of = plus(outer, p * vector_);
     std::string offset =
-        from_first ? times(p == 0 ? first_of : fmt::format("({})", first_of), source_.outer.stride())
-                   : source_.outer.place(n + "_outer_at", operand(fmt::format("{} + {}", first, first_of)));
+        begins_at_tile()
+            ? times(p == 0 ? first_of : fmt::format("({})", first_of), source_.outer.stride())
+            : source_.outer.place(n + "_outer_at", operand(fmt::format("{} + {}", first, first_of)));
     if (moves()) offset += " + " + times("k", source_.k.stride());
     if (source_.border) {
       offset = plus(offset, source_.border->start);

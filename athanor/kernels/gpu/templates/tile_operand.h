@@ -184,6 +184,9 @@ class TileOperand {
   // declare_tap().
   std::string is_inside(int64_t row) const;
   void declare_tap(Code& code) const;
+  // Whether an item's offsets are from its tile's first row or column, not from the matrix's. With a border,
+  // taps also lie in front of their pixel: from the first image's begin, no offset is negative.
+  bool begins_at_tile() const { return source_.outer.even() && !source_.border; }
   void declare_border(Code& code, const std::string& outer) const;
   /// The address in memory of element `element` of the chunk: a base, and a variable offset from it in bytes.
   /// address() declares the variable if the place is not known before the loop.
