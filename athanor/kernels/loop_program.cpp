@@ -96,8 +96,7 @@ int64_t LoopProgram::bytes() const {
   return total;
 }
 
-/// Which operands the body uses, and which the epilogue.
-static std::pair<std::vector<bool>, std::vector<bool>> used_operands(const LoopProgram& p) {
+std::pair<std::vector<bool>, std::vector<bool>> used_operands(const LoopProgram& p) {
   std::vector<bool> in_body(p.operands.size()), in_epilogue(p.operands.size());
   const auto mark = [](std::vector<bool>& used, const std::vector<LoopStep>& steps,
                        const std::vector<LoopStore>& stores) {

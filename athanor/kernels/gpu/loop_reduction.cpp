@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/walked_strides.h"
 
 namespace athanor::gpu {
 
@@ -83,21 +84,18 @@ void ReductionKernels::choose_row_vectors() {
 // Chooses the longest vectors of columns that are whole, for which there is room, and that are enough for the
 // device.
 int64_t ReductionKernels::choose_column_vectors() {
-  LoopProgram body = program_;  // without the places of what only the epilogue accesses
-  std::vector<bool> loaded(body.operands.size()), stored = loaded;
-  for (const LoopStep& s : program_.body)
-    if (s.kind == LoopStep::Kind::load) loaded[static_cast<size_t>(s.operand)] = true;
-  for (const LoopStore& s : program_.stores) stored[static_cast<size_t>(s.operand)] = true;
+  LoopProgram body = program_;
+  body.epilogue.clear(), body.epilogue_stores.clear();
+  walked_strides(body);  // what only the epilogue accesses has no place now
+  const auto [used, _] = used_operands(body);
   held_.assign(body.operands.size(), false);
   int64_t widest = 1, numbers = std::ssize(program_.reductions);
   for (size_t i = 0; i < body.operands.size() && !program_.space.empty(); ++i) {
-    LoopOperand& o = body.operands[i];
-    if (!loaded[i] && !stored[i]) {
-      o.offset = 0, o.strides.assign(o.strides.size(), 0);
-      continue;
-    }
+    if (!used[i]) continue;
+    const LoopOperand& o = body.operands[i];
     const int64_t along = o.strides.back();
-    held_[i] = !stored[i] && (along == 0 || along == 1) &&
+    const bool stored = std::ranges::count(program_.stores, static_cast<int>(i), &LoopStore::operand) > 0;
+    held_[i] = !stored && (along == 0 || along == 1) &&
                std::ranges::all_of(reduced_, [&](int d) { return o.strides[static_cast<size_t>(d)] == 0; });
     if (held_[i])
       numbers += along;
@@ -184,9 +182,10 @@ void ReductionKernels::join_parts() {
   }
   code.line(fmt::format("const {0} k = ({0})GLOBAL_ID(0);", index_type()));
   const std::string nobody = kept_size_ % wide == 0 ? "" : fmt::format("k >= {}", kept_size_);
-  if (!nobody.empty() && items == 1) code.line(fmt::format("if ({}) return;", nobody));
+  const bool guarded = !nobody.empty() && items > 1;  // those without a result must reach the barriers, too
+  if (!nobody.empty() && !guarded) code.line(fmt::format("if ({}) return;", nobody));
   declare_accumulators(code, 1);
-  if (!nobody.empty() && items > 1) code.open(fmt::format("if (k < {})", kept_size_));
+  if (guarded) code.open(fmt::format("if (k < {})", kept_size_));
   code.open(fmt::format("for (int part = {}; part < {}; part += {})", items > 1 ? "LOCAL_ID(1)" : "0", parts_,
                         items));
   code.line(fmt::format("const i64 place = (i64)part * {} + k;", kept_size_));
@@ -199,7 +198,7 @@ void ReductionKernels::join_parts() {
   }
   join(code, "acc{0}", "at{0}", "v{0}", "w{0}");
   code.close();
-  if (!nobody.empty() && items > 1) code.close();
+  if (guarded) code.close();
   if (items > 1)
     join_items(code,
                {.items = items,
