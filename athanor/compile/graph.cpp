@@ -13,6 +13,13 @@ std::vector<int> Graph::use_counts() const {
   return uses;
 }
 
+std::optional<double> Graph::number(int id) const {
+  while ((*this)[id].op->prim == Prim::broadcast || (*this)[id].op->prim == Prim::reshape)
+    id = (*this)[id].inputs[0];
+  if ((*this)[id].op->prim != Prim::constant) return std::nullopt;
+  return (*this)[id].attrs.number("value");
+}
+
 std::string to_string(const Graph& graph) {
   std::string text;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

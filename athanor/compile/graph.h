@@ -1,5 +1,6 @@
 // Graph: the values to compute, as a list of nodes. Each pass turns a graph into another one.
 #pragma once
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -54,6 +55,8 @@ struct Graph {
   const GraphNode& operator[](int id) const { return nodes[static_cast<size_t>(id)]; }
   /// How many nodes and outputs use each node.
   std::vector<int> use_counts() const;
+  /// The number, if all elements of a node are the same constant. Looks through broadcasts and reshapes.
+  std::optional<double> number(int id) const;
 };
 
 /// "%3 = add f32[2, 3] (%1, %2)", one line for each node; for tests and debugging.
@@ -71,6 +74,8 @@ Graph lower(const Graph& graph, const CompileOptions& options);
 Graph orient_products(const Graph& graph);
 /// Removes identities, common subexpressions and unused nodes.
 Graph simplify(const Graph& graph);
+/// Computes variances of f16 and bf16 in one pass over the values. Runs after simplify().
+Graph one_pass_variances(const Graph& graph);
 /// Casts a vector that is added to a contraction's result before it is broadcast, not afterwards, because
 /// kernels take a bias in the result's type.
 Graph cast_vectors_first(const Graph& graph);

@@ -182,7 +182,8 @@ static Plan within_limit(Plan plan, const CompileOptions& options) {
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
   const auto start = Clock::now();
   Graph graph = lower(autocast(source), options);
-  graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
+  graph = options.enabled(Pass::simplify) ? one_pass_variances(simplify(orient_products(graph)))
+                                          : remove_dead(graph);
   if (options.enabled(Pass::epilogue)) graph = cast_vectors_first(graph);
   Plan plan = with_kernels(schedule(graph, donated, options), options);
   if (options.memory_limit > 0 && plan.planned_memory_bytes() > options.plan_limit()) {

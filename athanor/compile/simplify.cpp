@@ -53,14 +53,7 @@ class Simplifier {
            a.epilogue == b.epilogue && a.after == b.after && a.precision == b.precision;
   }
 
-  // The number, if all elements of a node are the same constant. Looks through broadcasts and reshapes.
-  std::optional<double> number(int id) const {
-    const GraphNode& node = result_[id];
-    if (node.op->prim == Prim::constant) return node.attrs.number("value");
-    if (node.op->prim == Prim::broadcast || node.op->prim == Prim::reshape) return number(node.inputs[0]);
-    return std::nullopt;
-  }
-  bool is(int id, double value) const { return number(id) == value; }
+  bool is(int id, double value) const { return result_.number(id) == value; }
 
   // Like identity(), but only with the result's type: in mixed precision an operand may have another type.
   std::optional<int> identity_of_type(const GraphNode& node) const {

@@ -1,5 +1,5 @@
-// Normalisation, of floats. Statistics are computed in two passes, in f32 for f16 and bf16. Results have the
-// shape of x.
+// Normalisation, of floats. Statistics of f16 and bf16 are computed in f32, in one pass; others in two, the
+// mean first. Results have the shape of x.
 //
 // All throw Error(shape) if scale, shift or statistics do not fit x, and Error(dtype).
 #pragma once

@@ -161,6 +161,20 @@ TEST_P(Absorbed, SumsOfChannels) {
           1);
 }
 
+// Those of f16 and bf16 take one pass.
+TEST_P(Absorbed, VariancesOfChannels) {
+  for (const int64_t size : {6, 13})
+    check(
+        [&](Device device, DType dtype) -> Tensors {
+          const Tensor x = numbers({3, 16, size, size - 1}, 1, device, dtype),
+                       w = numbers({40, 16, 1, 1}, 0.5, device, dtype);
+          const Tensor y = conv2d(x, w, {});
+          const Moments m = moments(f32(y), {0, 2, 3});
+          return {y, m.mean, rsqrt(m.var + 1e-5)};
+        },
+        GetParam() == DType::f32 ? 2 : 1);
+}
+
 // An average like batch norm's running statistics.
 TEST_P(Absorbed, AveragesThatItUpdatesKeepTheirPlace) {
   const auto train = [&](Device device, bool looks) {
