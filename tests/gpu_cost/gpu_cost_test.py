@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
-from gpu_cost import amd, banks, costs, goals, guesses, kernels, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk, wgmma  # noqa: E402
+from gpu_cost import amd, amd_lanes, banks, costs, goals, guesses, kernels, loops, occupancy, predict, rates, report, sass, sass_lanes, sass_maxwell, simulate, walk, wgmma  # noqa: E402
 from gpu_cost.instruction import Instruction, Program, is_integer_arithmetic  # noqa: E402
 
 
@@ -154,6 +154,21 @@ class Amd(unittest.TestCase):
                                    ("gfx1201", "v_wmma_f32_16x16x16_fp8_fp8", 8)):
             instruction = amd.read_line(f"{name} v[0:7], v[8:9], v[10:11], v[0:7]", 64, False)
             self.assertEqual(costs.matrix_cycles(rates.chip(chip), instruction), cycles, f"{name} on {chip}")
+
+    def test_long_matrix_instructions_take_as_long_as_short_ones(self):
+        chip = rates.chip("gfx950")
+        for kind in ("f16", "bf16"):
+            cycles = [costs.matrix_cycles(chip, amd.read_line(f"v_mfma_f32_{shape}_{kind} v[0:3], v[4:7], v[8:11], v[0:3]", 64, False))
+                      for shape in ("16x16x16", "16x16x32", "32x32x8", "32x32x16")]
+            self.assertEqual(cycles, [16, 16, 32, 32], kind)
+        # All units together reach the data sheet's 2500 and 5000 TFLOP/s.
+        for kind, tflops in (("f16", 2500), ("fp8", 5000)):
+            self.assertAlmostEqual(chip.units * chip.simds * predict.peak_of(chip, kind) * chip.clock / 1e12, tflops, delta=0.01 * tflops)
+
+    def test_functions_of_three_bits(self):
+        a, b, c = 0xF0F01234, 0xCCCC5678, 0xAAAA9ABC
+        for table, result in ((0xF0, a), (0xCC, b), (0xAA, c), (0x6C, b ^ (a & c)), (0x36, (a | c) ^ b), (0x01, ~(a | b | c) & 0xFFFFFFFF)):
+            self.assertEqual(amd_lanes.bits_by_table(table, a, b, c), result, hex(table))
 
     def test_one_wave_waits_for_its_own_results(self):
         chip = rates.chip("gfx1030")

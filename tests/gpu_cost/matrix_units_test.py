@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
-from gpu_cost.compilers import ROOT, Clang, nvrtc  # noqa: E402
+from gpu_cost.compilers import ROOT, clang_for, nvrtc  # noqa: E402
 
 PROGRAM = ROOT / "build" / "release" / "athanor"
 CONTRACTIONS = re.compile(r"batch_matmul|attention|conv2d")
@@ -53,7 +53,7 @@ def sources(chip, model, precision, folder):
 
 def machine_code(chip, path):
     if path.suffix == ".hip":
-        return Clang().assembly(chip, path)
+        return clang_for(chip).assembly(chip, path)
     compiler = nvrtc(chip)
     text = compiler.built(chip, path, lambda program: compiler.text(program, "PTX"))
     if isinstance(text, str):
@@ -80,7 +80,7 @@ def main():
     if not PROGRAM.exists():
         print("matrix_units: build/release is not built: skipped")
         return 77
-    compilers = {chip: nvrtc(chip) if chip.startswith("sm_") else Clang() for chip in chips}
+    compilers = {chip: nvrtc(chip) if chip.startswith("sm_") else clang_for(chip) for chip in chips}
     for chip, compiler in compilers.items():
         if not compiler.knows(chip):
             print(f"matrix_units: {compiler.name or 'clang++'} is missing or does not know {chip}: left out")

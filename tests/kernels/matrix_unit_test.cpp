@@ -148,6 +148,7 @@ TEST(MatrixUnit, LanesHoldWholeMatrices) {
                                              {GpuTarget::hip, "gfx908"},
                                              {GpuTarget::hip, "gfx90a:sramecc+:xnack-"},
                                              {GpuTarget::hip, "gfx942"},
+                                             {GpuTarget::hip, "gfx950"},
                                              {GpuTarget::cuda, "sm_70"},
                                              {GpuTarget::cuda, "sm_75"},
                                              {GpuTarget::cuda, "sm_90a"}}) {
@@ -193,6 +194,7 @@ TEST(MatrixUnit, ProductsWithoutAnInstructionAreCalledSlow) {
                           {hip, "gfx1030", true, false},
                           {hip, "gfx908", false, false},
                           {hip, "gfx942", false, false},
+                          {hip, "gfx950", false, false},
                           {hip, "gfx1100", false, false},
                           {hip, "gfx1201", false, false},
                           {cuda, "sm_61", true, true},

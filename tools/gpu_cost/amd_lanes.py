@@ -10,6 +10,11 @@ def compared(how, kind, bits, a, b):
     return each(lambda x, y: int(COMPARE[how](fix(x), fix(y))), a, b)
 
 
+def bits_by_table(table, a, b, c):
+    """For the bits of a, b and c, those with number 4 a + 2 b + c of the table."""
+    return sum(((a if at & 4 else ~a) & (b if at & 2 else ~b) & (c if at & 1 else ~c) & MASK) for at in range(8) if table >> at & 1)
+
+
 class Machine:
     def __init__(self, program, figures, extents, first=0, group=0):
         """figures: the assembly's facts about user registers; extents: of the group, x, y, z; first: the wave's first item;
@@ -200,6 +205,9 @@ class Machine:
             value = each(lambda a, b: a | 1 << (b & 31) if name[6] == "1" else a & ~(1 << (b & 31)),
                          self.read(operands[0]), self.read(operands[1]))
             return self.write(operands[0], value)
+        if name == "bitop3_b32":
+            table = int(re.search(r"bitop3:(\w+)|$", instruction.text)[1] or "0", 0)
+            return self.write(operands[0], each(lambda *v: bits_by_table(table, *v), *map(self.read, operands[1:])))
         if name in PLAIN:
             values = [self.read(o) for o in operands[1:]]
             if instruction.kind == "scalar" and name.startswith("bfe"):  # both numbers in one operand

@@ -59,27 +59,25 @@ class Clang:
     """clang for AMD's chips: returns the figures of the machine code. Links AMD's device library, as hipRTC does, if it is here."""
     language = "hip"
 
-    def __init__(self):
-        # Newer releases know more chips.
-        self.path = next(filter(None, map(shutil.which, ["clang++-19", "clang++-16", "clang++"])), None)
-        self.name = self.path and pathlib.Path(self.path).name
-        self.library = self.path and device_library(self.path)
+    def __init__(self, command, name):
+        self.command, self.name = command, name  # the command's words; (): there is none
+        self.library = command and device_library(command)
         # Without the library, its functions (exp, log) are calls; assume that they need no memory.
         self.options = ("-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib",
                         *(() if self.library else ("-mllvm", "-amdgpu-assume-external-call-stack-size=0")), "-O3", "-S", "-o", "-")
 
     @functools.cache
     def knows(self, chip):
-        return self.path and isinstance(self.compile(chip, pathlib.Path(os.devnull)), dict)
+        return bool(self.command) and isinstance(self.compile(chip, pathlib.Path(os.devnull)), dict)
 
     @functools.cache
     def version(self):
-        version = subprocess.run([self.path, "--version"], capture_output=True, text=True).stdout
+        version = subprocess.run([*self.command, "--version"], capture_output=True, text=True).stdout
         return version + (f"with {digest_of(self.library)}" if self.library else "")
 
     def run(self, chip, source):
-        linked = library_options(self.path, self.library, chip) if self.library else ()
-        command = [self.path, *self.options, *linked, f"--offload-arch={chip}", str(source)]
+        linked = library_options(self.command, self.library, chip) if self.library else ()
+        command = [*self.command, *self.options, *linked, f"--offload-arch={chip}", str(source)]
         return subprocess.run(command, capture_output=True, text=True)
 
     def compile(self, chip, source):
@@ -92,6 +90,37 @@ class Clang:
         if run.returncode != 0:
             raise ValueError(run.stderr.strip())
         return run.stdout
+
+
+@functools.cache
+def installed_clang():
+    """The newest installed one that is known to compile well."""
+    path = next(filter(None, map(shutil.which, ["clang++-19", "clang++-16", "clang++"])), None)
+    return Clang((path,), pathlib.Path(path).name) if path else Clang((), "clang++")
+
+
+@functools.cache
+def newest_clang():
+    """The one that the Zig compiler's wheel brings along (tools/python/newest-clang.txt): as new as that of ROCm 7."""
+    found = wheels("ziglang/zig")
+    # It would take a newer form of the device library than Debian's by default.
+    return Clang((found[0], "clang", "-mcode-object-version=5"), "newest clang") if found else Clang((), "newest clang")
+
+
+def prefer_newest_clang(preferred):
+    """In this process, for all chips."""
+    clang_for.newest = preferred
+
+
+def clang_for(chip):
+    """The installed clang; for chips that it does not know, or if that is preferred, the newest one."""
+    installed = installed_clang()
+    if clang_for.newest or not installed.knows(chip) and newest_clang().knows(chip):
+        return newest_clang()
+    return installed
+
+
+prefer_newest_clang(False)
 
 
 class Rtc:
@@ -175,6 +204,7 @@ def nvrtc(chip):
     return next((one for one in found if one.knows(chip)), None) or next((one for one in found if one.library), found[0])
 
 
+@functools.cache
 def hiprtc():
     libraries = ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.5"]  # HIP 5.2 has it inside
     return Rtc("hipRTC", "hip", "hiprtc", libraries, ["--offload-arch={}", "-O3"],

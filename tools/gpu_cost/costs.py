@@ -24,7 +24,8 @@ def vector_cycles(chip, program, instruction):
 
 
 def matrix_cycles(chip, instruction):
-    rate = chip.matrix.get(instruction.dtype)
+    shape = re.search(r"\d+x\d+x\d+_\w+", instruction.name)  # some chips have slower ones for the same type
+    rate = chip.matrix.get(shape and shape[0]) or chip.matrix.get(instruction.dtype)
     if not rate:
         raise ValueError(f"{chip.name}: rates.toml does not say how fast {instruction.name} is")
     if chip.vendor == "amd" and chip.matrix_blocks and is_blocked(instruction):

@@ -27,21 +27,25 @@ def known_chips(folder):
     return sorted((one[1] for one in names if one), key=chip_number)
 
 
-def nearest_chip(folder, chip):
-    """The chip itself, or for a chip that is newer than the library, the newest one before it: the library asks for nothing newer."""
+def nearest_chips(folder, chip):
+    """The chip itself, or for a chip that is newer than the library, those before it, newest first: the library asks for nothing
+    newer. Some of them may be too old for the compiler."""
     number = chip_number(chip.removeprefix("gfx"))
     older = [one for one in known_chips(folder) if chip_number(one) <= number]
-    return "gfx" + older[-1] if older else chip
+    return ["gfx" + one for one in reversed(older)] or [chip]
 
 
 @functools.cache
 def library_options(clang, folder, chip):
     """What links the library's files that clang itself chooses for the chip: those for its wave's width and for its denormals."""
-    near = nearest_chip(folder, chip)
-    run = subprocess.run([clang, "-###", "-x", "hip", "--offload-device-only", "-nogpuinc", f"--rocm-device-lib-path={folder}",
-                          f"--offload-arch={near}", "-O3", "-S", "-o", "-", os.devnull], capture_output=True, text=True)
-    words = [word for line in run.stderr.splitlines() if '"-cc1"' in line for word in shlex.split(line)]
-    files = [words[at + 1] for at, word in enumerate(words) if word == "-mlink-builtin-bitcode"]
+    files = []
+    for near in nearest_chips(folder, chip):
+        run = subprocess.run([*clang, "-###", "-x", "hip", "--offload-device-only", "-nogpuinc", f"--rocm-device-lib-path={folder}",
+                              f"--offload-arch={near}", "-O3", "-S", "-o", "-", os.devnull], capture_output=True, text=True)
+        words = [word for line in run.stderr.splitlines() if '"-cc1"' in line for word in shlex.split(line)]
+        files = [words[at + 1] for at, word in enumerate(words) if word == "-mlink-builtin-bitcode"]
+        if files:
+            break
     return tuple(word for file in files for word in ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", file))
 
 
@@ -51,7 +55,7 @@ def links(clang, folder):
         file.write('extern "C" __attribute__((device)) float __ocml_tanh_f32(float);\n'
                    'extern "C" __attribute__((global)) void probe(float* x) { *x = __ocml_tanh_f32(*x); }\n')
         file.flush()
-        run = subprocess.run([clang, "-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib", *library_options(clang, folder, "gfx90a"),
+        run = subprocess.run([*clang, "-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib", *library_options(clang, folder, "gfx90a"),
                               "--offload-arch=gfx90a", "-O3", "-S", "-o", "-", file.name], capture_output=True, text=True)
     return run.returncode == 0 and "__ocml_tanh_f32" not in run.stdout
 

@@ -3,7 +3,7 @@ import pathlib
 import re
 
 from . import amd, rates, sass, sass_maxwell
-from .compilers import Clang, disassembled, nvrtc
+from .compilers import clang_for, disassembled, nvrtc
 from .predict import predict
 
 
@@ -37,7 +37,7 @@ class Source:
         """Throws ValueError if it does not compile or cannot be read."""
         figures = rates.chip(chip)
         if figures.vendor == "amd":
-            text = self.path.read_text() if self.path.suffix == ".s" else Clang().assembly(chip, self.path)
+            text = self.path.read_text() if self.path.suffix == ".s" else clang_for(chip).assembly(chip, self.path)
             program = amd.read(text)
         else:
             cubin = self.path.read_bytes() if self.path.suffix == ".cubin" else nvrtc(chip).cubin(chip, self.path)

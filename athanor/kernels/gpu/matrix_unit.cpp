@@ -174,6 +174,20 @@ constexpr std::array cdna3_f8 = {fnuz(cdna("mfma 32x32x16", "__builtin_amdgcn_mf
                                            16, f8e4m3, f32, "long", 4096)),
                                  fnuz(cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8", 16,
                                            32, f8e4m3, f32, "long", 4096))};
+/// CDNA4 multiplies twice as many steps along k at a time. Its floats of 8 bits are OCP's.
+constexpr std::array cdna4_halves = {
+    cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_f32_32x32x16_f16", 32, 16, f16, f32, "_Float16", 4096),
+    cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_f32_16x16x32_f16", 16, 32, f16, f32, "_Float16", 4096),
+    cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_f32_32x32x16_bf16", 32, 16, bf16, f32, "__bf16", 4096),
+    cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_f32_16x16x32_bf16", 16, 32, bf16, f32, "__bf16", 4096)};
+constexpr std::array cdna4_bytes = {
+    cdna("mfma 32x32x32", "__builtin_amdgcn_mfma_i32_32x32x32_i8", 32, 32, i8, i32, "int", 8192),
+    cdna("mfma 16x16x64", "__builtin_amdgcn_mfma_i32_16x16x64_i8", 16, 64, i8, i32, "int", 8192)};
+constexpr std::array cdna4_f8 = {
+    cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8", 32, 16, f8e4m3, f32, "long", 4096),
+    cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8", 16, 32, f8e4m3, f32, "long", 4096),
+    cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_f32_32x32x16_bf8_bf8", 32, 16, f8e5m2, f32, "long", 4096),
+    cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8", 16, 32, f8e5m2, f32, "long", 4096)};
 /// CDNA2's units take subnormal f16 and bf16 for 0 (ROCm's and PyTorch's notes on numerical accuracy).
 template <size_t Count>
 constexpr std::array<MatrixUnit, Count> of_cdna2(std::array<MatrixUnit, Count> units) {
@@ -188,7 +202,9 @@ constexpr std::array<MatrixUnit, Count> of_cdna3(std::array<MatrixUnit, Count> u
 }
 constexpr auto gfx908 = joined(cdna_floats, cdna1_bf16, cdna1_bytes);
 constexpr auto gfx90a = of_cdna2(joined(cdna_floats, cdna2_bf16, cdna1_bytes));
-constexpr auto gfx942 = joined(of_cdna3(joined(cdna_floats, cdna2_bf16)), cdna3_bytes, cdna3_tf32, cdna3_f8);
+constexpr auto cdna3_floats = of_cdna3(joined(cdna_floats, cdna2_bf16));
+constexpr auto gfx942 = joined(cdna3_floats, cdna3_bytes, cdna3_tf32, cdna3_f8);
+constexpr auto gfx950 = joined(cdna4_halves, cdna3_floats, cdna4_bytes, cdna4_f8);
 
 /// Later chips have this instruction, too, but compute it slowly.
 constexpr MatrixUnit sm_70[] = {{"mma 16x16x4", "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32",
@@ -312,6 +328,7 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
     if (architecture == "gfx908") return gfx908;
     if (architecture == "gfx90a") return gfx90a;
     if (architecture == "gfx940" || architecture == "gfx941" || architecture == "gfx942") return gfx942;
+    if (architecture == "gfx950") return gfx950;
     if (architecture.starts_with("gfx11")) return gfx11;
     if (architecture.starts_with("gfx120")) return gfx12;
   }

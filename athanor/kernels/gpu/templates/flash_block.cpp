@@ -26,7 +26,9 @@ bool FlashUnit::fits() const {
   if (unit->tf32) return mma() || mfma();
   if (unit->input == DType::f32) return mfma();
   if (unit->input != DType::f16 && unit->input != DType::bf16) return false;
-  return mma() || by_steps() || unit->form == MatrixUnit::Form::wmma || (mfma() && unit->m == 32);
+  // A lane of AMD's has four rows of scores, one below the other, and so at most four steps along k.
+  const bool as_scores = mfma() && unit->m == 32 && unit->a.elements <= 4;
+  return mma() || by_steps() || unit->form == MatrixUnit::Form::wmma || as_scores;
 }
 
 FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size,

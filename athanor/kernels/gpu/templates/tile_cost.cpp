@@ -38,6 +38,14 @@ double share_of_peak(DType input, const TilePoint& point, int64_t groups, const 
                    multiplying / std::max(moving, converting)});
 }
 
+/// How long the unit takes for what the chip's fastest unit for this type multiplies meanwhile.
+double behind_fastest(const MatrixUnit& unit, const GpuTraits& traits) {
+  int fastest = unit.flops_cycle;
+  for (const MatrixUnit& other : traits.matrix_units)
+    if (other.input == unit.input && other.tf32 == unit.tf32) fastest = std::max(fastest, other.flops_cycle);
+  return static_cast<double>(fastest) / unit.flops_cycle;
+}
+
 /// What lanes do in f32, by the data sheet; without one, what is between those of most chips.
 struct LaneRates {
   double flops_per_byte;  // of memory
@@ -116,10 +124,11 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   const double rate = point.unit->reads_local() ? of_others : fast && point.unit->as_f16 ? 2 : 1;
   const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits) + outside;
   if (point.unit->form == MatrixUnit::Form::mfma)
-    full_rounds = point.streams > 0
-                      ? static_cast<double>(groups) / traits.compute_units /
-                            share_of_peak(p.input, point, point.streams / traits.compute_units, traits)
-                      : static_cast<double>(rounds) / share_of_peak(p.input, point, rounds, traits);
+    full_rounds =
+        behind_fastest(*point.unit, traits) *
+        (point.streams > 0 ? static_cast<double>(groups) / traits.compute_units /
+                                 share_of_peak(p.input, point, point.streams / traits.compute_units, traits)
+                           : static_cast<double>(rounds) / share_of_peak(p.input, point, rounds, traits));
   // By the rates of tools/gpu_cost, L2 delivers an element of A or B in the time of 10 to 60 multiplications,
   // and of 64 and more on chips with units that read local memory. That hides behind multiplications until it
   // takes as long. (A unit that multiplies f32 at an eighth of f16's rate needs half of it.)
