@@ -206,6 +206,38 @@ class Fuser {
     return reads.size();
   }
 
+  // The most buffers that a loop with `id` would have in this group: what it reads, and what others may read.
+  size_t buffers(const LoopGroup& g, int id) const {
+    std::map<int, int> uses;  // of the group's nodes, in the group
+    for (const auto* list : {&g.body, &g.reductions, &g.epilogue})
+      for (int member : *list) uses[member] = 0;
+    uses[id] = 0;
+    std::set<int> reads;
+    for (const auto& [member, _] : uses)
+      for (int input : node(member).inputs) {
+        if (const auto inside = uses.find(input); inside != uses.end())
+          ++inside->second;
+        else if (is_body(input) && result_.recomputed[static_cast<size_t>(input)])
+          reads.insert(cones_[static_cast<size_t>(input)].reads.begin(),
+                       cones_[static_cast<size_t>(input)].reads.end());
+        else if (view(input).kind == View::Kind::memory)
+          reads.insert(view(input).base);
+      }
+    const auto stored = std::ranges::count_if(uses, [&](const auto& use) {
+      const auto member = static_cast<size_t>(use.first);
+      return result_.stored[member] || use.second < readers_count_[member];
+    });
+    return reads.size() + static_cast<size_t>(stored);
+  }
+
+  // Whether the group may have another node. A loop of one element, such as the largest of the gradients'
+  // largest elements, may have as many buffers as a launch.
+  bool has_room(const LoopGroup& g, int id) const {
+    const Device device = node(id).type.device;
+    const int64_t most = g.space.size() == 1 ? backend_of(device).most_joined_buffers(device.index) : 0;
+    return operands(g) < max_operands || static_cast<int64_t>(buffers(g, id)) <= most;
+  }
+
   enum class Role : uint8_t { body, reduction, epilogue };
 
   // Whether `id` can have a role in group `g`, and which.
@@ -256,7 +288,7 @@ class Fuser {
       for (const auto* candidates : {&producers, &neighbours}) {
         for (int g : *candidates) {
           Role role{};
-          if (role_in(id, space, axes, g, role) && operands(group(g)) < max_operands &&
+          if (role_in(id, space, axes, g, role) && has_room(group(g), id) &&
               (best < 0 || group(g).level > group(best).level))
             best = g, best_role = role;
         }

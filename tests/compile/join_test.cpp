@@ -237,5 +237,31 @@ TEST(Join, ShortReductionsShareALaunch) {
   EXPECT_EQ(launches(100, false), 40);
 }
 
+/// The largest of many numbers: as few launches as their buffers allow, each with the result before.
+TEST(Join, NumbersThatFollowAreOneLoop) {
+  const auto chain = [](Device device) {
+    std::vector<Tensor> numbers;
+    for (int i = 0; i < 130; ++i)
+      numbers.push_back(Tensor::from(std::vector<float>{static_cast<float>(i * 37 % 131)}, {}, device));
+    Tensor largest = numbers[0], total = numbers[0];
+    for (size_t i = 1; i < numbers.size(); ++i) {
+      largest = maximum(largest, numbers[i]);
+      total = total + numbers[i];
+    }
+    return std::vector<Tensor>{largest, total};
+  };
+  const auto plan = plan_for(chain(no_gpu()));
+  EXPECT_LE(plan->steps.size(), 6U) << explain(*plan);
+  for (const PlanStep& step : plan->steps) EXPECT_LE(step.buffers.size(), 64U);
+  double total = 0;
+  for (int i = 0; i < 130; ++i) total += i * 37 % 131;
+  for (const DeviceInfo& info : list_devices()) {
+    const auto values = chain(info.device);
+    eval(values);
+    EXPECT_EQ(values[0].item(), 130) << to_string(info.device);
+    EXPECT_EQ(values[1].item(), total) << to_string(info.device);
+  }
+}
+
 }  // namespace
 }  // namespace athanor
