@@ -88,7 +88,8 @@ class LoopJoiner {
     std::vector<Joinable> single;
     for (int s = 0; s < count(); ++s) {
       const PlanStep& one = step(s);
-      if (one.loops.size() != 1 || one.device != device_ || one.bytes > most_bytes) continue;
+      if (one.loops.size() != 1 || one.device != device_ || one.bytes > most_bytes || one.kernel.kernel)
+        continue;
       const LoopProgram program = simplify_loop(one.loops.front());
       if (program.space.size() > 1 || program.iterations() == 0) continue;
       if (!program.reductions.empty() && !is_small_reduction(program)) continue;
@@ -119,25 +120,25 @@ class LoopJoiner {
     for (int s = 0; s < count(); ++s) position(s) = s;
     for (const auto& members : classes_) {
       std::vector<const Joinable*> group;
-      std::set<int> values;
+      std::set<std::pair<int, int64_t>> places;
       int latest = 0;
       const auto close = [&] {
         for (const Joinable* m : group) position(m->step) = group.back()->step;
         if (group.size() > 1) groups_.push_back(group);
         group.clear();
-        values.clear();
+        places.clear();
       };
       for (const Joinable& m : members) {
-        std::set<int> with = values;
-        for (const BufferRef& ref : step(m.step).buffers) with.insert(ref.value);
+        std::set<std::pair<int, int64_t>> with = places;
+        for (const BufferRef& ref : step(m.step).buffers) with.emplace(ref.value, ref.byte_offset);
         if (!group.empty() && (m.step > latest || static_cast<int64_t>(with.size()) > max_buffers_)) {
           close();
           with.clear();
-          for (const BufferRef& ref : step(m.step).buffers) with.insert(ref.value);
+          for (const BufferRef& ref : step(m.step).buffers) with.emplace(ref.value, ref.byte_offset);
         }
         latest = group.empty() ? latest_of(m.step) : std::min(latest, latest_of(m.step));
         group.push_back(&m);
-        values = std::move(with);
+        places = std::move(with);
       }
       close();
     }

@@ -179,6 +179,15 @@ static Plan within_limit(Plan plan, const CompileOptions& options) {
   return fitting && !is_faster(*other, *fitting) ? std::move(*fitting) : std::move(*other);
 }
 
+// With the ends of reductions in few launches, unless the plan then needs more memory than it may.
+static Plan with_joined_ends(Plan plan, const CompileOptions& options) {
+  if (!options.enabled(Pass::join) || options.check_nan) return plan;
+  Plan joined = plan;
+  if (!join_ends(joined)) return plan;
+  joined = with_kernels(std::move(joined), options);
+  return options.memory_limit > 0 && !fits_limit(joined, options) ? plan : joined;
+}
+
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
   const auto start = Clock::now();
   Graph graph = lower(autocast(source), options);
@@ -194,6 +203,7 @@ Plan compile(const Graph& source, const std::vector<bool>& donated, const Compil
     plan = with_kernels(schedule(graph, donated, apart), options);
   }
   plan = with_kernels(within_limit(std::move(plan), options), options);
+  plan = with_joined_ends(std::move(plan), options);
   order_queues(plan);
   plan.compile_seconds = seconds_since(start);
   return plan;

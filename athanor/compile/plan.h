@@ -172,6 +172,10 @@ void delay_copies(Plan& plan);
 /// parameters. Only on devices whose backend has such kernels (Backend::most_joined_buffers). The first loops
 /// then run later and keep what they read alive, so loops join only while memory grows by little.
 void join_loops(Plan& plan);
+/// When kernels are chosen: runs launches that only join the parts of a reduction to one element later, many
+/// in one launch, as join_loops() does. Returns whether there are such. The steps that do so have no kernel
+/// yet.
+bool join_ends(Plan& plan);
 /// Chooses a kernel for every step that has none.
 void choose_kernels(Plan& plan, const CompileOptions& options);
 /// Recomputes temporaries right before their late use instead of keeping them: all values of each

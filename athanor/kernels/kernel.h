@@ -150,6 +150,18 @@ struct Candidate {
   bool fewer_products = false;
 };
 
+/// A kernel in two: what it does before its last launch, and that launch, which joins parts to one element.
+struct SplitKernel {
+  Candidate first;  // its buffers: those of the kernel, then the parts, then scratch memory
+  int64_t parts_bytes = 0;
+  LoopProgram last;
+  struct Place {
+    size_t buffer = 0;  // of `first`
+    int64_t byte_offset = 0;
+  };
+  std::vector<Place> places;  // of the loop's buffers
+};
+
 /// A kernel that was considered for a request, but will not run, and why: {"cuDNN 9.13.0 algorithm 6", "needs
 /// 300 MiB of scratch memory, the most is 256 MiB"}.
 struct LeftOut {
@@ -206,6 +218,12 @@ class Backend : public DeviceProvider, public Allocator {
   /// reduce their dimension, which is short, store only what their epilogue computes from that, and have no
   /// argmax.
   virtual Candidate joined_kernel(int device, std::span<const LoopProgram> loops);
+  /// A kernel of `buffers` buffers (and scratch memory) whose last launch may run later, together with those
+  /// of others (joined_kernel). None if it has no such launch.
+  virtual std::optional<SplitKernel> split_kernel(int /*device*/, const Candidate& /*kernel*/,
+                                                  size_t /*buffers*/) {
+    return {};
+  }
   /// Whether it has a kernel that runs these loops one after the other, row by row, so that a row stays in
   /// caches between them. They form a row chain (row_chain.h), and their buffers are numbered together.
   virtual bool takes_row_chain(int /*device*/, std::span<const LoopProgram> /*loops*/) { return false; }

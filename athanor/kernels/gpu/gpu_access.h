@@ -61,6 +61,7 @@ class KernelLanguageBackend : public Backend {
     const GpuAccess known = access(device);
     return known.make(gpu_joined_loops(loops, known.traits));
   }
+  std::optional<SplitKernel> split_kernel(int device, const Candidate& kernel, size_t buffers) override;
 };
 
 /// The target whose kernels an architecture runs: "gfx1100" (hip), "sm_86" (cuda). None for other names.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,6 +81,16 @@ struct GpuLaunch {
   bool can_fault = false;
   /// Options for OpenCL's compiler, in addition to those for every kernel: "-cl-intel-256-GRF-per-thread".
   std::string compile_options = {};
+  /// What the launch does, if it only joins the parts that earlier launches have left in scratch memory, to
+  /// one element. Another launch may do so later, for several kernels at once: see Backend::split_kernel().
+  struct Joining {
+    LoopProgram program;
+    /// Of the program's buffers: the number of one of this launch's arguments, and bytes behind it.
+    std::vector<Argument> places;
+    size_t parts = 0;   // the number of the argument at which all parts begin
+    int64_t bytes = 0;  // of all parts
+  };
+  std::optional<Joining> joining = {};
 };
 
 /// One way to compute a request or a loop: launches in order. `parameters` is the point in a template's

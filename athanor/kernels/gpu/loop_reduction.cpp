@@ -213,6 +213,7 @@ void ReductionKernels::join_parts() {
   code.close();
   launch.source = code.text();
   launch.arguments = arguments(true);
+  if (kept_size_ == 1) launch.joining = joining();
   result_.launches.push_back(std::move(launch));
 }
 

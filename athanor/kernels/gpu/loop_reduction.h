@@ -6,6 +6,7 @@
 // A reduction with few results is split into `parts`, which a second launch joins.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,9 @@ class ReductionKernels : LoopKernels, Accumulators {
   };
   std::vector<Partial> partials();
   static std::string scratch(DType type, int64_t bytes);
+  /// What the second launch does, as a loop over the parts of the one result; none if it does more.
+  std::optional<GpuLaunch::Joining> joining();
+  bool epilogue_reads_body() const;
   /// Stores one result from accumulators whose names end in `lane`: through the epilogue, or as a partial
   /// result.
   void finish(Code& code, const std::string& result, const std::string& lane, const Names& index);

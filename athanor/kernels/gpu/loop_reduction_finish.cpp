@@ -46,17 +46,63 @@ void ReductionKernels::finish(Code& code, const std::string& result, const std::
   epilogue(code, lane, index);
 }
 
+bool ReductionKernels::epilogue_reads_body() const {
+  const auto in_body = [&](int r) { return r >= 0 && r < static_cast<int>(program_.body.size()); };
+  return std::ranges::any_of(
+             program_.epilogue,
+             [&](const LoopStep& e) { return in_body(e.a) || in_body(e.b) || in_body(e.c); }) ||
+         std::ranges::any_of(program_.epilogue_stores, in_body, &LoopStore::source);
+}
+
+std::optional<GpuLaunch::Joining> ReductionKernels::joining() {
+  if (epilogue_reads_body() || std::ranges::any_of(program_.reductions, is_argmax)) return {};
+  GpuLaunch::Joining all;
+  LoopProgram& p = all.program;
+  p.space = {parts_};
+  p.reduced = {true};
+  const std::vector<Partial> places = partials();
+  all.parts = static_cast<size_t>(program_.buffers);
+  all.bytes = static_cast<int64_t>(result_.scratch_bytes);
+  for (size_t i = 0; i < reductions(); ++i) {
+    LoopStep load;
+    load.kind = LoopStep::Kind::load;
+    load.type = value_type(reduction(i));
+    load.operand = static_cast<int>(i);
+    p.operands.push_back({static_cast<int>(i), load.type, 0, {1}});
+    p.body.push_back(std::move(load));
+    p.reductions.push_back(reduction(i));
+    p.reductions.back().source = static_cast<int>(i);
+    all.places.push_back({program_.buffers, places[i].values});
+  }
+  // The epilogue keeps its steps; its registers come after these.
+  const auto moved = static_cast<int>(p.body.size()) - static_cast<int>(program_.body.size());
+  const auto operand = [&](int number) {
+    LoopOperand one = program_.operands[static_cast<size_t>(number)];
+    all.places.push_back({one.buffer, 0});
+    one.buffer = static_cast<int>(all.places.size()) - 1;
+    one.strides = {0};
+    p.operands.push_back(std::move(one));
+    return static_cast<int>(p.operands.size()) - 1;
+  };
+  for (LoopStep step : program_.epilogue) {
+    for (int* r : {&step.a, &step.b, &step.c})
+      if (*r >= 0) *r += moved;
+    if (step.kind == LoopStep::Kind::load) step.operand = operand(step.operand);
+    if (step.kind == LoopStep::Kind::index) step.index_strides = {0};
+    p.epilogue.push_back(std::move(step));
+  }
+  for (const LoopStore& store : program_.epilogue_stores)
+    p.epilogue_stores.push_back({store.source + moved, operand(store.operand)});
+  p.buffers = static_cast<int>(all.places.size());
+  return all;
+}
+
 void ReductionKernels::epilogue(Code& code, const std::string& lane, const Names& index) const {
   Names outside = index;  // index 0 along the reduced dimensions
   for (int d : reduced_) outside[static_cast<size_t>(d)].clear();
   const auto first = static_cast<int>(program_.body.size());
   // A register of the body that is read here is its value at index 0 along the reduced dimensions.
-  const auto in_body = [&](int r) { return r >= 0 && r < first; };
-  const bool reads_body =
-      std::ranges::any_of(program_.epilogue,
-                          [&](const LoopStep& e) { return in_body(e.a) || in_body(e.b) || in_body(e.c); }) ||
-      std::ranges::any_of(program_.epilogue_stores, [&](const LoopStore& e) { return in_body(e.source); });
-  if (reads_body) write_steps(code, program_, program_.body, 0, outside);
+  if (epilogue_reads_body()) write_steps(code, program_, program_.body, 0, outside);
   declare_results(code, first, lane);
   write_steps(code, program_, program_.epilogue, first + static_cast<int>(reductions()), outside);
   write_stores(code, program_, program_.epilogue_stores, outside);

@@ -131,6 +131,20 @@ GpuCandidate product_candidate(const TileProblem& problem, const TilePoint& poin
   return candidate;
 }
 
+/// The loop that joins the parts of one result, which are its buffer 0. The parts of each reduction get a
+/// buffer of their own: then loops over different numbers of parts have the same program.
+GpuLaunch::Joining joining(const LoopProgram& finish, int64_t bytes) {
+  GpuLaunch::Joining all{finish, {}, 0, bytes};
+  for (int b = 0; b < finish.buffers; ++b) all.places.push_back({b});
+  for (LoopOperand& operand : all.program.operands) {
+    if (operand.buffer != 0 || operand.offset == 0) continue;
+    operand.buffer = all.program.buffers++;
+    all.places.push_back({0, operand.offset * static_cast<int64_t>(size_of(operand.dtype))});
+    operand.offset = 0;
+  }
+  return all;
+}
+
 }  // namespace
 
 GpuCandidate tile_candidate(std::vector<TileProblem> products, const std::vector<TilePoint>& points,
@@ -164,8 +178,11 @@ GpuCandidate tile_candidate(std::vector<TileProblem> products, const std::vector
   }
   if (taken == 0) return all;
   const ResultEpilogue::Finish finish = epilogue.finish(partials.parts);
+  const size_t before = all.launches.size();
   append_loop(all, finish.program, partials.memory, finish.arguments, products.front().scratch_buffer,
               traits);
+  if (finish.program.space.size() == 1 && all.launches.size() == before + 1)
+    all.launches.back().joining = joining(finish.program, static_cast<int64_t>(taken));
   return all;
 }
 
