@@ -102,8 +102,15 @@ TEST(CpuMatmul, LargerThanWhatIsPackedAtATime) {
 TEST(CpuMatmul, Strides) {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32}) {
     const int64_t b = 3, m = 17, k = 19, n = 23;
-    const Ints a_strides[] = {{m * k, k, 1}, {m * k, 1, m}, {k, b * k, 1},
-                              {0, k, 1},     {0, 1, m},     {2 * m * k, 2 * k, 2}};
+    const Ints a_strides[] = {{m * k, k, 1},
+                              {m * k, 1, m},
+                              {k, b * k, 1},
+                              {0, k, 1},
+                              {0, 1, m},
+                              {2 * m * k, 2 * k, 2},
+                              {(2 * m - 1) * k, 2 * k, 1},  // every other row, to the last
+                              {k, k, 1},                    // windows that overlap
+                              {1, m + 2, 1}};
     const Ints b_strides[] = {{k * n, n, 1}, {k * n, 1, k}, {n, b * n, 1}, {0, n, 1},
                               {0, 1, k},     {0, 0, 1},     {k * n, n, 0}};
     for (const auto& left : a_strides)

@@ -25,15 +25,26 @@ struct Matrix {
   int64_t batch;    // 0: one matrix for all
 };
 
+// Whether oneDNN takes a batch of `lines` contiguous lines each: an axis must step over all of the axes whose
+// strides are smaller. Matrices of every other row do not, if the last row is the last of the source.
+bool nests(const Matrix& matrix, int64_t line, int64_t lines, int64_t batch) {
+  return matrix.batch == 0 || matrix.batch >= matrix.leading * lines ||
+         (matrix.batch >= line && matrix.leading >= matrix.batch * batch);
+}
+
 // oneDNN requires one contiguous axis, and true strides even along axes of extent 1.
 std::optional<Matrix> matrix_of(const GemmShape::Strides& strides, int64_t rows, int64_t columns,
                                 int64_t batch) {
   const int64_t batch_stride = batch == 1 ? 0 : strides.batch;
   if (batch_stride < 0) return {};
-  if ((strides.column == 1 || columns == 1) && (rows == 1 || strides.row >= columns))
-    return Matrix{false, rows == 1 ? columns : strides.row, batch_stride};
-  if ((strides.row == 1 || rows == 1) && (columns == 1 || strides.column >= rows))
-    return Matrix{true, columns == 1 ? rows : strides.column, batch_stride};
+  if ((strides.column == 1 || columns == 1) && (rows == 1 || strides.row >= columns)) {
+    const Matrix matrix{false, rows == 1 ? columns : strides.row, batch_stride};
+    if (nests(matrix, columns, rows, batch)) return matrix;
+  }
+  if ((strides.row == 1 || rows == 1) && (columns == 1 || strides.column >= rows)) {
+    const Matrix matrix{true, columns == 1 ? rows : strides.column, batch_stride};
+    if (nests(matrix, rows, columns, batch)) return matrix;
+  }
   return {};
 }
 
