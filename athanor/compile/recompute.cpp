@@ -85,11 +85,11 @@ class Chooser {
     Selection selection;
     int64_t bytes;
   };
-  /// The lowest limit for which fit() finds a selection, to half a percent.
+  /// The lowest limit for which fit() finds a selection, to half a percent or a byte.
   Least least() const {
     Least best{by_hand_, most_on_a_device(placed(by_hand_))};
     int64_t too_small = 0;
-    while (best.bytes - too_small > best.bytes / 200) {
+    while (best.bytes - too_small > std::max<int64_t>(1, best.bytes / 200)) {
       const int64_t middle = too_small + (best.bytes - too_small) / 2;
       if (auto selection = fit(middle)) {
         const int64_t bytes = most_on_a_device(placed(*selection));

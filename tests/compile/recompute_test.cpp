@@ -11,6 +11,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/compile/low_limit.h"
 #include "athanor/compile/plan.h"
 #include "athanor/nn/nn.h"
 #include "athanor/ops/ops.h"
@@ -204,6 +205,13 @@ TEST(Recompute, SaysTheLeastLimitThatIsPossible) {
   const int64_t least = least_limit(small_resnet, x, y, Precision::f32);
   EXPECT_LT(least, whole);
   EXPECT_LE(train(small_resnet, x, y, Precision::f32, least).plan->planned_memory_bytes(), least);
+}
+
+// The search for the least limit did not end for plans of less than 200 bytes.
+TEST(Recompute, SaysTheLeastLimitOfATinyPlan) {
+  const Tensor x = zeros({3}).eval();
+  const Limited limited(1);
+  EXPECT_THROW(exp(x).eval(), LowMemoryLimit);
 }
 
 TEST(Recompute, IsRefusedWhereItIsOff) {
