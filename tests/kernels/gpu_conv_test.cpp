@@ -65,6 +65,19 @@ TEST(GpuConv, InputGradient) {
   for (const ConvCase& c : odd_cases) check(Kind::input_grad, DType::f32, c);
 }
 
+TEST(GpuConv, GradientsOfAConvolutionThatReadsOnlyPadding) {
+  ATHANOR_NEEDS_GPU();
+  const ConvCase c = {{2, 3, 1, 1}, {4, 3, 1, 1}, {.stride = 2, .padding = 1}};
+  Attrs attrs = conv_attrs(c.options);
+  const Shape y = ConvProblem(c.x, c.w, attrs).y;
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    attrs.set("input_shape", c.x.to_ints());
+    check_candidates("conv2d_input_grad", attrs, {view(dtype, y, 1), view(dtype, c.w, 2)}, c.x, 0, {}, "");
+    check(Kind::input_grad, dtype, c);
+    check(Kind::weight_grad, dtype, c);
+  }
+}
+
 TEST(GpuConv, WeightGradient) {
   ATHANOR_NEEDS_GPU();
   for (const ConvCase& c : odd_cases) check(Kind::weight_grad, DType::f32, c);

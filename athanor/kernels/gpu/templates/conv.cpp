@@ -84,6 +84,10 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
     else
       with_taps.push_back(phase);
   }
+  const auto clear = [&] {
+    return zero_launch(p.dtype, request.output().shape.size(), {p.c.buffer}, traits);
+  };
+  if (parts.empty()) return {{.name = "zeros", .launches = {clear()}}};  // only padding was read
   const bool only_tiles = computed_by_tiles(request);
   auto result = only_tiles ? std::vector<GpuCandidate>() : candidates(parts, traits);
   if (p.batch * p.m * p.n * p.k == 0) return result;
@@ -108,9 +112,7 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
     std::ranges::move(shifted_candidates(phases, parts, traits), std::back_inserter(result));
   }
   if (zeros)
-    for (GpuCandidate& candidate : result)
-      candidate.launches.insert(candidate.launches.begin(),
-                                zero_launch(p.dtype, request.output().shape.size(), {p.c.buffer}, traits));
+    for (GpuCandidate& candidate : result) candidate.launches.insert(candidate.launches.begin(), clear());
   return result;
 }
 
