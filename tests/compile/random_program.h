@@ -30,13 +30,18 @@ struct RandomProgram {
   bool has_loss = false;  // the sum of the outputs' squares; its gradients by the parameters are results, too
   bool twice = false;     // the gradients of the gradients' squares instead
   int steps = 0;          // that update the parameters with momentum
+  int parts = 1;          // whose gradients are added up; inputs have other signs in the second
+  bool apart = false;     // parts are evaluated one by one
+  bool whole = false;     // all numbers are whole; the loss is the outputs' sum
+  std::pair<size_t, size_t> again = {};  // values from this one, up to that one: in a checkpoint
   std::string listing() const {
     std::string all;
     for (size_t i = 0; i < values.size(); ++i)
       all += fmt::format("%{} {} = {}{}({})\n", i, to_string(values[i].number.shape), values[i].text,
                          values[i].parameter ? " of a parameter" : "", fmt::join(values[i].inputs, ", "));
-    return all + fmt::format("outputs {} loss {} twice {} steps {}\n", fmt::join(outputs, ", "), has_loss,
-                             twice, steps);
+    return all + fmt::format("outputs {} loss {} twice {} steps {} parts {}{} checkpoint {}:{}\n",
+                             fmt::join(outputs, ", "), has_loss, twice, steps, parts, apart ? " apart" : "",
+                             again.first, again.second);
   }
 };
 
@@ -74,9 +79,14 @@ class ProgramBuilder {
   }
   int leaf(const Shape& of, double size = 1.5) {
     std::vector<double> numbers(static_cast<size_t>(of.size()));
-    for (double& x : numbers)
-      x = static_cast<float>((static_cast<double>(random_() >> 11) * 0x1p-52 - 1) * size);
+    for (double& x : numbers) x = number(size);
     return keep({"leaf", {}, {}, from_doubles(DType::f64, of, numbers), chance(0.8)});
+  }
+  /// A number up to `size`; if the program is of whole ones, up to 2, and mostly 0 if `size` is small.
+  double number(double size) {
+    const double x = static_cast<double>(random_() >> 11) * 0x1p-52 - 1;
+    if (!program_.whole) return static_cast<float>(x * size);
+    return std::abs(x) > 0.6 * size ? 0 : (x < 0 ? -1 : 1) * (size > 1 && std::abs(x) < 0.2 ? 2 : 1);
   }
   bool add(std::string text, const std::vector<int>& inputs, ProgramValue::Compute compute) {
     std::vector<Tensor> in;
