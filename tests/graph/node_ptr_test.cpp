@@ -8,6 +8,7 @@
 
 #include "athanor/graph/node.h"
 #include "athanor/graph/tensor.h"
+#include "athanor/ops/ops.h"
 
 namespace athanor {
 namespace {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "athanor/base/error.h"
+#include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/loop_kernels.h"
 
 namespace athanor {
