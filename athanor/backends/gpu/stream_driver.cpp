@@ -244,8 +244,7 @@ void StreamDriver::wait(Stream stream, Mark mark) {
 }
 
 bool StreamDriver::passed(Mark mark) {
-  enter();
-  return api_.event_query(mark) == 0;  // the next wait reports errors
+  return make_current() == 0 && api_.event_query(mark) == 0;  // the next wait reports errors
 }
 
 void StreamDriver::await(Mark mark) {
