@@ -11,6 +11,7 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/host_result.h"
+#include "athanor/kernels/marked.h"
 #include "athanor/kernels/trial_results.h"
 #include "athanor/kernels/tuning_cache.h"
 #include "athanor/kernels/waiting.h"
@@ -166,25 +167,21 @@ bool Contest::is_right(size_t candidate) {
 }
 
 void Contest::use_marked(const Candidate& candidate, const std::function<void()>& use) {
-  KernelCache& cache = KernelCache::instance();
-  if (cache.is_marked(key_, candidate.name)) {
+  if (KernelCache::instance().is_marked(key_, candidate.name)) {
     result_.dropped.push_back({candidate.name, "the program ended while it was tried"});
     return;
   }
   {
     // Pressing Ctrl-C does not mean that the candidate is bad.
     const InterruptScope held;
-    cache.mark(key_, candidate.name);
-    {
-      const Watchdog watchdog(fmt::format("trying the kernel '{}' of {} on {}", candidate.name,
-                                          request_.op->name, to_string(device_)));
-      try {
-        use();
-      } catch (const Error& error) {
-        drop(candidate, error);
-      }
+    const Marked marked(key_, candidate.name);
+    const Watchdog watchdog(fmt::format("trying the kernel '{}' of {} on {}", candidate.name,
+                                        request_.op->name, to_string(device_)));
+    try {
+      use();
+    } catch (const Error& error) {
+      drop(candidate, error);
     }
-    cache.unmark(key_, candidate.name);
   }
   deliver_interrupt();
 }

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <set>
@@ -15,11 +16,11 @@
 #include <utility>
 
 #include "athanor/base/clock.h"
-#include "athanor/base/error.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/base/os/threads.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/compile_apart.h"
+#include "athanor/kernels/marked.h"
 #include "athanor/kernels/watchdog.h"
 
 namespace athanor {
@@ -35,15 +36,12 @@ void compile(const Job& job) {
   KernelCache& cache = KernelCache::instance();
   const std::string key = "background|" + job.problem;
   if (cache.is_marked(key, job.candidate.name)) return cache.unmark(key, job.candidate.name);
-  cache.mark(key, job.candidate.name);
+  const Marked marked(key, job.candidate.name);
   try {
     job.candidate.kernel->prepare();
-  } catch (const Error&) {
-    // The kernel is dropped, with this reason, when it is tried.
-  } catch (const Interrupted&) {
-    // This compiler was told to end.
+  } catch (const std::exception&) {
+    // Trying the kernel tells what is wrong with it. Or this compiler was told to end.
   }
-  cache.unmark(key, job.candidate.name);
 }
 
 // Threads whose compiler is gone.

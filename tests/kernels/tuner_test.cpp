@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <mutex>
+#include <new>
 #include <random>
 #include <set>
 #include <string>
@@ -23,6 +24,7 @@
 #include "tests/backends/loop_programs.h"
 #include "tests/kernels/fake_device.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/left_mark.h"
 
 namespace athanor {
 namespace {
@@ -234,6 +236,16 @@ TEST_F(Tuner, SaysWhichKernelsItDropped) {
   EXPECT_THAT(dropped(Choosing::timed), ::testing::EndsWith("; b: its results are wrong"));
   next_process();
   EXPECT_THAT(dropped(Choosing::timed), HasSubstr("; b: was wrong, could not run or was not needed"));
+}
+
+// The next process tries the kernel again.
+TEST_F(Tuner, LeavesNoMarkWhereTheHostHasNoMemory) {
+  quiet();
+  fake_.prepared = [](const std::string& name) {
+    if (name == "b") throw std::bad_alloc();
+  };
+  EXPECT_THROW(chosen(product(40)), std::bad_alloc);
+  EXPECT_EQ(testing::our_marks(problem_key(fake_.device(), product(40))), 0);
 }
 
 TEST_F(Tuner, DropsAKernelThatFailsWhenTheBestTakeTurns) {

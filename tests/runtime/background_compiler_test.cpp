@@ -8,22 +8,23 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "athanor/base/clock.h"
 #include "athanor/base/os/interrupt.h"
-#include "athanor/base/os/system.h"
-#include "athanor/base/sqlite.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/compile_apart.h"
 #include "tests/support/compiler_program.h"
+#include "tests/support/left_mark.h"
 
 namespace athanor {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::our_marks;
 
 // A compiler that hangs.
 std::string hang(const std::string&, const std::string&, const std::string&) {
@@ -64,18 +65,6 @@ Candidate quick(int number) {
   return {"quick " + std::to_string(number), 0, std::make_shared<QuickKernel>()};
 }
 
-// Marks of this process.
-int64_t our_marks(const std::string& key) {
-  sqlite3* database = open_database(KernelCache::instance().file());
-  int64_t count = -1;
-  {
-    SqlStatement statement(database, "SELECT count(*) FROM marks WHERE key=? AND process=?");
-    if (statement.bind_bytes(key).bind_bytes(os::process_identity()).step()) count = statement.integer(0);
-  }
-  close_database(database);
-  return count;
-}
-
 void wait_until(const std::function<bool()>& done) {
   for (int i = 0; i < 5000 && !done(); ++i) std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(done());
@@ -89,6 +78,18 @@ TEST(BackgroundCompilers, KeepNoThreadsThatHaveEnded) {
     std::this_thread::sleep_for(5ms);  // the compiler has nothing to do
   }
   EXPECT_LE(compiler.threads(), 2U);
+}
+
+TEST(BackgroundCompilers, GoOnAfterAKernelForWhichThereIsNoMemory) {
+  struct LargeKernel : QuickKernel {
+    void prepare() const override { throw std::bad_alloc(); }
+  };
+  const Candidate large{"large", 0, std::make_shared<LargeKernel>()};
+  BackgroundCompiler compiler;
+  compiler.add("memory", large);
+  compiler.add("memory", quick(0));
+  wait_until([&] { return compiler.is_done("memory", large) && compiler.is_done("memory", quick(0)); });
+  EXPECT_EQ(our_marks("background|memory"), 0);
 }
 
 TEST(BackgroundCompilers, LeaveADriversCompilerBehind) {

@@ -17,6 +17,7 @@
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/marked.h"
 #include "athanor/ops/product_op.h"
 
 namespace athanor::gpu {
@@ -134,18 +135,16 @@ bool passes(GpuDevice& device, const std::string& name, GpuCandidate candidate,
   if (const auto answer = known()) return *answer;  // another process may have tried it meanwhile
   const auto start = Clock::now();
   std::vector<std::string> wrong;
-  cache.mark(key, name);
-  try {
-    if (std::string found = fault(std::move(candidate)); !found.empty()) wrong.push_back(std::move(found));
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::out_of_memory) {
-      cache.unmark(key, name);
-      throw;
+  {
+    const Marked marked(key, name);
+    try {
+      if (std::string found = fault(std::move(candidate)); !found.empty()) wrong.push_back(std::move(found));
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::out_of_memory) throw;
+      const std::string& text = error.problem();
+      wrong.push_back(text.substr(0, text.find('\n')));
     }
-    const std::string& text = error.problem();
-    wrong.push_back(text.substr(0, text.find('\n')));
   }
-  cache.unmark(key, name);
   cache.store_verdict(key, {wrong, 1, seconds_since(start)});
   return wrong.empty();
 }
