@@ -111,7 +111,7 @@ class RowAligner {
           fits &= operand.buffer != use.number ||
                   placed(ref, {operand.offset, operand.strides}, use.program->space).has_value();
       // In a chain, a row has one dimension, so there may be no gaps inside it.
-      fits &= !step.chained || row_of(ref.value) == chain_row;
+      fits &= !step.chained || pitch(ref.value) == 0 || row_of(ref.value) == chain_row;
       placeable[use.buffer] = placeable[use.buffer] && fits;
     }
     for (size_t b = 0; b < step.buffers.size(); ++b)
