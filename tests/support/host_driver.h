@@ -30,7 +30,10 @@ class HostDriver final : public gpu::Driver {
     int given = 0;  // work given by libraries
   };
 
-  ~HostDriver() override { std::free(freed_); }
+  ~HostDriver() override {
+    std::free(freed_);
+    for (const auto& [memory, bytes] : sizes_) std::free(memory);  // a pool keeps some
+  }
   /// `device`: without it, its memory is taken for that of the host.
   HostDriver(GpuTarget target, int release, const std::string& architecture, Device device = {}) {
     facts_.info.device = device;

@@ -86,7 +86,7 @@ size_t cudnnGetVersion() {
 }
 int cudnnCreate(void** handle) {
   if (fake::behaves("ATHANOR_FAKE_CUDNN", "refuses")) return 1001;
-  return *handle = new Handle, 0;
+  return *handle = fake::kept<Handle>(), 0;
 }
 int cudnnSetStream(void* handle, void* stream) { return static_cast<Handle*>(handle)->stream = stream, 0; }
 int cudnnCreateTensorDescriptor(void** made) { return *made = new fake::Tensor, 0; }

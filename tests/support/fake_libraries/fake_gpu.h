@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +27,13 @@ struct Part {
   size_t bytes;
   bool written;  // in addition to being read
 };
+
+/// A new object for a handle, which nobody gives back: Athanor keeps a library until the process ends.
+template <class T>
+T* kept() {
+  static auto& all = *new std::deque<T>;
+  return &all.emplace_back();
+}
 
 /// Called when the stream reaches the work, with the memory of the parts, in order.
 using Work = std::function<void(const std::vector<std::byte*>&)>;

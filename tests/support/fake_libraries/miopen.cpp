@@ -71,7 +71,7 @@ int miopenGetVersion(size_t* major, size_t* minor, size_t* patch) {
 }
 int miopenCreate(void** handle) {
   if (fake::behaves("ATHANOR_FAKE_MIOPEN", "refuses")) return unknown;
-  return *handle = new Handle, 0;
+  return *handle = fake::kept<Handle>(), 0;
 }
 int miopenSetStream(void* handle, void* stream) { return static_cast<Handle*>(handle)->stream = stream, 0; }
 int miopenCreateTensorDescriptor(void** made) { return *made = new fake::Tensor, 0; }

@@ -31,7 +31,7 @@ int rocblas_get_version_string(char* text, size_t bytes) {
 }
 int rocblas_create_handle(void** handle) {
   if (fake::behaves("ATHANOR_FAKE_ROCBLAS", "refuses")) return 6;
-  return *handle = new Handle, 0;
+  return *handle = fake::kept<Handle>(), 0;
 }
 int rocblas_set_stream(void* handle, void* stream) {
   return static_cast<Handle*>(handle)->stream = stream, 0;
