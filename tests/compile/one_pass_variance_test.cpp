@@ -46,8 +46,9 @@ TEST(OnePassVariance, IsNearlyAsExactAsTheNumbers) {
         EXPECT_NEAR(here / rounded, 1, 40 * 0x1p-24 * (1 + mean * mean))
             << to_string(dtype) << " " << mean << " " << to_string(device);
         // What bf16 itself has changed is more.
-        if (dtype == DType::bf16 && mean >= 16)
+        if (dtype == DType::bf16 && mean >= 16) {
           EXPECT_LT(std::abs(here / rounded - 1), std::abs(rounded / variance(exact) - 1)) << mean;
+        }
       }
     }
 }
