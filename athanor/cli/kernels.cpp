@@ -272,8 +272,8 @@ void add_kernels(CLI::App& program, int& exit_code) {
   suggest(dump_command->add_option("--arch", options->architecture,
                                    "write the kernels of this architecture, with its matrix units, for which "
                                    "no GPU is needed: gfx1100, sm_86, ..."),
-          {"gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_61", "sm_75", "sm_80", "sm_86",
-           "sm_89", "sm_90", "sm_100", "sm_120"})
+          {"gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201", "sm_61", "sm_75", "sm_80",
+           "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"})
       ->option_text("NAME");
   dump_command->add_option("--out", options->out, "a folder")->required()->option_text("DIR");
   dump_command->callback([options, &exit_code] { exit_code = dump(*options); });

@@ -223,11 +223,14 @@ class Fuser {
         else if (view(input).kind == View::Kind::memory)
           reads.insert(view(input).base);
       }
-    const auto stored = std::ranges::count_if(uses, [&](const auto& use) {
-      const auto member = static_cast<size_t>(use.first);
-      return result_.stored[member] || use.second < readers_count_[member];
-    });
-    return reads.size() + static_cast<size_t>(stored);
+    size_t stored = 0;
+    for (const auto& [id_of, inside] : uses) {
+      const auto member = static_cast<size_t>(id_of);
+      if (!result_.stored[member] && inside >= readers_count_[member]) continue;
+      // Others recompute a cheap value from what it reads.
+      stored += std::max<size_t>(1, result_.recomputed[member] ? cones_[member].reads.size() : 0);
+    }
+    return reads.size() + stored;
   }
 
   // Whether the group may have another node. A loop of one element, such as the largest of the gradients'

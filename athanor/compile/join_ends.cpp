@@ -65,6 +65,7 @@ class EndSplitter {
 
     PlanStep first = whole, last;
     first.kernel = two.first;
+    first.spares_scratch = false;  // its kernel is ready, and no candidate any more
     first.buffers.push_back({parts, 0});
     last.queue = whole.queue;
     last.device = whole.device;

@@ -1,7 +1,8 @@
 // A variance takes two passes over its values: one for the mean, one for the squares of what is left. Of f16
 // and bf16 it takes one: sum((x - mean)^2) = sum(x^2) - mean sum(x). So the kernel that makes x can add up
 // both. The difference of two large sums loses some 2^-24 (mean / deviation)^2 of the variance. Where that is
-// much, x is nearly constant for its few bits; f32 has more of them. docs/mixed-precision.md has the numbers.
+// much, x is nearly constant for its few bits; f32 has more of them. docs/mixed-precision.md has the numbers
+// (and says from where on squares of bf16 are infinite).
 #include <optional>
 
 #include "athanor/compile/graph.h"

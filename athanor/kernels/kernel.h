@@ -152,7 +152,8 @@ struct Candidate {
 
 /// A kernel in two: what it does before its last launch, and that launch, which joins parts to one element.
 struct SplitKernel {
-  Candidate first;  // its buffers: those of the kernel, then the parts, then scratch memory
+  Candidate
+      first;  // its buffers: those of the kernel, then the parts, then what is left of its scratch memory
   int64_t parts_bytes = 0;
   LoopProgram last;
   struct Place {

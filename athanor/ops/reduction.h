@@ -24,8 +24,8 @@ struct Axes {
 Tensor sum(Operand x, const Axes& axes = {}, bool keep_dims = false);
 /// The mean; f32 for integers and bool.
 Tensor mean(Operand x, const Axes& axes = {}, bool keep_dims = false);
-/// The variance, in two passes, divided by (n - correction). A correction of 1 estimates it from a sample; 0
-/// is the variance of the values themselves.
+/// The variance, in two passes (of f16 and bf16: in one), divided by (n - correction). A correction of 1
+/// estimates it from a sample; 0 is the variance of the values themselves.
 Tensor var(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);
 /// sqrt(var)
 Tensor stddev(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);

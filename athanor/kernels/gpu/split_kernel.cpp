@@ -18,6 +18,8 @@ std::optional<SplitKernel> KernelLanguageBackend::split_kernel(int device, const
   const GpuLaunch::Argument parts = last.arguments[joining.parts];
   if (parts.buffer != scratch) return {};
 
+  // The parts lie in scratch memory: other scratch before them stays where it is, and what lies behind them
+  // keeps its place, too. If nothing lies behind them, less scratch memory is needed.
   GpuCandidate first = *whole;
   first.launches.pop_back();
   bool writes_parts = false;
