@@ -147,8 +147,10 @@ TEST_F(CpuPartTime, NoBitChanges) {
        {6, 5, 256},
        {}},
   };
+  const bool without_onednn = cpu().devices().front().properties.at("oneDNN").value == "not built in";
   for (Problem& problem : problems) {
     const Op& op = find_op(problem.op);
+    if (without_onednn && problem.op.starts_with("conv2d")) continue;
     set_cpu_threads(1);
     const auto alone = run_all(op, problem.attrs, problem.inputs, f32, problem.shape, problem.layout);
     for (int i = 0; i < 5; ++i) {

@@ -47,6 +47,9 @@ void run(Device device, const Tensor& sent, const Tensor& factor) {
 TEST(TraceOverlap, ACopyRunsWhileTheDeviceComputes) {
   ATHANOR_NEEDS_GPU();
   if (testing::gpu_backend() != "opencl") GTEST_SKIP() << "virtual GPUs run one command at a time";
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer makes queueing slower than computing";
+#endif
   const Device device = testing::gpu_devices().front().device;
   const ScopedDisable untuned("tune");
   const auto values = [](Device where) {
@@ -72,7 +75,7 @@ TEST(TraceOverlap, ACopyRunsWhileTheDeviceComputes) {
   ASSERT_FALSE(copies.empty()) << trace.json();
   ASSERT_GT(kernels.size(), 1U) << trace.json();
   // On one queue, the copy would run after all of them. It waits for nothing, and may start before the first.
-  EXPECT_LT(copies.back().end, kernels.back().begin) << trace.json();
+  EXPECT_LT(copies.back().begin, kernels.back().begin) << trace.json();
 }
 
 }  // namespace
