@@ -277,4 +277,19 @@ std::string to_string(const LoopProgram& p) {
   return text;
 }
 
+void add_epilogue(LoopProgram& loop, const LoopProgram& from, const std::function<int(int)>& operand,
+                  const std::function<Ints(const Ints&)>& strides) {
+  // Its registers come after those of the loop's steps.
+  const auto moved = static_cast<int>(loop.body.size()) - static_cast<int>(from.body.size());
+  for (LoopStep step : from.epilogue) {
+    for (int* r : {&step.a, &step.b, &step.c})
+      if (*r >= 0) *r += moved;
+    if (step.kind == LoopStep::Kind::load) step.operand = operand(step.operand);
+    if (step.kind == LoopStep::Kind::index) step.index_strides = strides(step.index_strides);
+    loop.epilogue.push_back(std::move(step));
+  }
+  for (const LoopStore& store : from.epilogue_stores)
+    loop.epilogue_stores.push_back({store.source + moved, operand(store.operand)});
+}
+
 }  // namespace athanor

@@ -1,6 +1,7 @@
 // Fused loops as data: what one elementwise or reduction kernel computes. Every backend can generate it.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,11 @@ LoopProgram simplify_loop(LoopProgram program);
 
 /// A readable listing, for `explain` and tests: "r2 = mul r0 r1".
 std::string to_string(const LoopProgram& program);
+
+/// Gives a loop with other steps, but as many reductions, the epilogue of `from`. `operand` adds an operand
+/// of `from` to the loop and returns its number there; `strides` are those of an index in the loop's space.
+void add_epilogue(LoopProgram& loop, const LoopProgram& from, const std::function<int(int)>& operand,
+                  const std::function<Ints(const Ints&)>& strides);
 
 /// The name of a primitive: "add".
 std::string_view to_string(Prim prim);

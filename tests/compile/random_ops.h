@@ -100,38 +100,16 @@ class ProgramMaker : private ProgramBuilder {
   }
   bool movement() {
     const int a = pick(1), axis = axis_of(a);
-    Ints extents = shape_of(a).to_ints();
-    const int64_t n = extents[static_cast<size_t>(axis)];
-    switch (between(0, 6)) {
-      case 0: {
-        Ints axes;
-        for (int i = 0; i < std::ssize(extents); ++i) axes.insert(axes.begin() + between(0, i), i);
-        return add(fmt::format("permute {}", axes), {a}, [=](In t) { return permute(t[0], axes); });
-      }
-      case 1: {
-        const int64_t factor = n % 2 == 0 ? 2 : n % 3 == 0 ? 3 : 1;
-        extents[static_cast<size_t>(axis)] /= factor;
-        extents.insert(extents.begin() + axis + between(0, 1), factor);
-        return add(fmt::format("reshape {}", extents), {a}, [=](In t) { return reshape(t[0], extents); });
-      }
-      case 2:
-        return add(fmt::format("flatten {}", axis), {a}, [=](In t) { return flatten(t[0], axis); });
-      case 3: {
-        const int64_t start = between(0, n - 1), stop = between(start + 1, n), step = between(1, 2);
-        return add(fmt::format("slice axis {} {}:{}:{}", axis, start, stop, step), {a},
-                   [=](In t) { return slice(t[0], axis, start, stop, step); });
-      }
-      case 4: {
-        Ints low(extents.size(), 0), high = low;
-        low[static_cast<size_t>(axis)] = between(0, 2), high[static_cast<size_t>(axis)] = between(0, 3);
-        return add(fmt::format("pad {} {}", low, high), {a}, [=](In t) { return pad(t[0], low, high); });
-      }
+    const int64_t way = between(0, 6);
+    switch (way) {
       case 5:
         return add(fmt::format("concat axis {}", axis), {a}, [=](In t) {
           return concat({tanh(t[0]), t[0], flip(t[0], {axis})}, axis);
         });
-      default:
+      case 6:
         return add(fmt::format("unsqueeze {}", axis), {a}, [=](In t) { return unsqueeze(t[0], axis); });
+      default:
+        return moved(a, axis, way);
     }
   }
   bool product() {

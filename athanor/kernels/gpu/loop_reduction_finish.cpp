@@ -74,8 +74,6 @@ std::optional<GpuLaunch::Joining> ReductionKernels::joining() {
     p.reductions.back().source = static_cast<int>(i);
     all.places.push_back({program_.buffers, places[i].values});
   }
-  // The epilogue keeps its steps; its registers come after these.
-  const auto moved = static_cast<int>(p.body.size()) - static_cast<int>(program_.body.size());
   const auto operand = [&](int number) {
     LoopOperand one = program_.operands[static_cast<size_t>(number)];
     all.places.push_back({one.buffer, 0});
@@ -84,15 +82,7 @@ std::optional<GpuLaunch::Joining> ReductionKernels::joining() {
     p.operands.push_back(std::move(one));
     return static_cast<int>(p.operands.size()) - 1;
   };
-  for (LoopStep step : program_.epilogue) {
-    for (int* r : {&step.a, &step.b, &step.c})
-      if (*r >= 0) *r += moved;
-    if (step.kind == LoopStep::Kind::load) step.operand = operand(step.operand);
-    if (step.kind == LoopStep::Kind::index) step.index_strides = {0};
-    p.epilogue.push_back(std::move(step));
-  }
-  for (const LoopStore& store : program_.epilogue_stores)
-    p.epilogue_stores.push_back({store.source + moved, operand(store.operand)});
+  add_epilogue(p, program_, operand, [](const Ints&) { return Ints{0}; });
   p.buffers = static_cast<int>(all.places.size());
   return all;
 }

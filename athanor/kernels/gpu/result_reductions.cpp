@@ -129,8 +129,6 @@ ResultEpilogue::Finish ResultEpilogue::finish(int64_t parts) const {
     p.body.push_back(std::move(load));
     p.reductions.push_back({program_.reductions[t].prim, static_cast<int>(t), DType::f32});
   }
-  // The epilogue keeps its steps; its registers come after these.
-  const int before = static_cast<int>(program_.body.size()), moved = static_cast<int>(p.body.size()) - before;
   std::map<int, int> buffers;
   const auto operand = [&](int number) {
     LoopOperand one = program_.operands[static_cast<size_t>(number)];
@@ -141,15 +139,7 @@ ResultEpilogue::Finish ResultEpilogue::finish(int64_t parts) const {
     p.operands.push_back(std::move(one));
     return static_cast<int>(p.operands.size()) - 1;
   };
-  for (LoopStep step : program_.epilogue) {
-    for (int* r : {&step.a, &step.b, &step.c})
-      if (*r >= 0) *r += moved;
-    if (step.kind == LoopStep::Kind::load) step.operand = operand(step.operand);
-    if (step.kind == LoopStep::Kind::index) step.index_strides = of_kept(step.index_strides);
-    p.epilogue.push_back(std::move(step));
-  }
-  for (const LoopStore& store : program_.epilogue_stores)
-    p.epilogue_stores.push_back({store.source + moved, operand(store.operand)});
+  add_epilogue(p, program_, operand, of_kept);
   p.buffers = static_cast<int>(buffers.size()) + 1;
   return all;
 }
