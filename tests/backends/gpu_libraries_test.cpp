@@ -164,10 +164,11 @@ class LibraryConvs : public ::testing::TestWithParam<std::string> {
       KernelRequest request =
           testing::request_of(op, with, {image, gradient ? last(y, 2) : view(DType::f16, w, 2)}, shape);
       if (!gradient) request.outputs[0].strides = channels_last_strides(shape);
-      const auto turned = gpu::turned_weights(request);
-      ASSERT_TRUE(turned.has_value());
-      EXPECT_FALSE(gpu::turned_weights(turned->asked).has_value());
-      testing::check_library(device_, *library_, turned->asked, {image, last(gradient ? y : w, 2)}, 2,
+      const auto turned = gpu::turned_convs(request);
+      ASSERT_EQ(turned.size(), 1U);
+      const KernelRequest& asked = turned[0].asked;
+      EXPECT_TRUE(gpu::turned_convs(asked).empty());
+      testing::check_library(device_, *library_, asked, {image, last(gradient ? y : w, 2)}, 2,
                              testing::tolerance_of(DType::f16));
     }
   }
@@ -428,7 +429,7 @@ TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
   auto problems = problems_with_epilogues(DType::f32);
   problems.emplace_back(testing::request_of("batch_matmul", {}, matrices, {2, 5, 3}), matrices);
   problems.emplace_back(testing::request_of("conv2d", conv_attrs({}), images, {2, 4, 3, 2}), images);
-  // With channels last, a loop turns the weights.
+  // With channels last, loops turn the weights or the images.
   const auto last = [](const Shape& shape, unsigned seed) {
     return view(DType::f32, shape, seed, channels_last_strides(shape));
   };
@@ -442,7 +443,7 @@ TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
         {"conv2d_weight_grad", of_weights, {last(x, 1), last(y, 2)}, w}}) {
     KernelRequest request = testing::request_of(op, attrs, inputs, shape);
     if (shape != w) request.outputs[0].strides = channels_last_strides(shape);
-    ASSERT_TRUE(gpu::turned_weights(request).has_value());
+    ASSERT_EQ(gpu::turned_convs(request).size(), 2U);
     problems.emplace_back(request, inputs);
   }
   for (const DeviceInfo& info : testing::gpu_devices())
@@ -450,10 +451,15 @@ TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
       const auto candidates = device.libraries.candidates(request);
       ASSERT_FALSE(candidates.empty()) << ::testing::PrintToString(device.libraries.found());
+      const auto turned = gpu::turned_convs(request);
+      for (const gpu::TurnedConv& conv : turned)
+        EXPECT_TRUE(std::ranges::any_of(candidates, [&](const Candidate& one) {
+          return one.name.ends_with(conv.name);
+        })) << conv.name;
       std::vector<testing::Run> runs;
       for (const Candidate& candidate : candidates) {
         EXPECT_EQ(candidate.name.ends_with(", then a loop"), request.has_epilogue()) << candidate.name;
-        EXPECT_EQ(candidate.name.ends_with("weights turned"), gpu::turned_weights(request).has_value());
+        EXPECT_EQ(candidate.name.ends_with(" turned"), !turned.empty()) << candidate.name;
         runs.push_back({candidate.name, testing::run_library(device, candidate, inputs, request.output())});
       }
       testing::expect_all_near(runs, testing::reference_of(request, inputs), 2e-6, request.key());

@@ -142,6 +142,54 @@ TEST(GpuConv, WinogradByTiles) {
   look("conv2d_weight_grad", of_weights, {f32(x, 1), f32(y, 2)}, w, "winograd 3x3 of 4x4");
 }
 
+// With channels last, neighbouring items have neighbouring channels. Images and results may differ in it.
+TEST(GpuConv, WinogradWithChannelsLast) {
+  ATHANOR_NEEDS_GPU();
+  struct Layouts {
+    ConvCase conv;
+    DType dtype;
+    std::string_view outputs;  // the candidate's tiles
+    bool tiles, results_too;   // whether the products are tiles; whether results have their channels last
+  };
+  const ConvCase small{{2, 8, 8, 6}, {12, 8, 3, 3}, {.padding = 1}},
+      padded{{3, 9, 5, 7}, {8, 9, 3, 3}, {.padding = 2}};
+  for (const auto& [conv, dtype, outputs, tiles, results_too] :
+       {Layouts{small, DType::f32, "4x4", true, true}, Layouts{padded, DType::f16, "2x2", false, true},
+        Layouts{small, DType::f32, "2x2", true, false}}) {
+    const auto look = [&](const KernelRequest& request, const std::vector<TestOperand>& inputs, bool last) {
+      const std::vector<double> want = reference_of(request, inputs);
+      const KernelRequest asked = last ? with_channels_last(request) : request;
+      for (const DeviceInfo& info : gpu_devices()) {
+        gpu::GpuDevice& device = gpu::gpu_device(info.device);
+        GpuTraits traits = device.facts().traits;
+        if (tiles && (traits.lane_units.empty() || !traits.lanes_lead)) traits = with_lane_tiles(traits);
+        traits.grain = &fine_grain;
+        const auto all = candidates_for(asked, traits);
+        const auto found = std::ranges::find_if(all, [&](const GpuCandidate& one) {
+          return one.name.starts_with("winograd") && one.name.ends_with(outputs);
+        });
+        ASSERT_NE(found, all.end()) << asked.key();
+        expect_all_near({{found->name, run_on(device, *found, inputs, asked.output())}}, want,
+                        conv_tolerance(dtype), asked.key());
+      }
+    };
+    Attrs attrs = conv_attrs(conv.options), of_images = attrs, of_weights = attrs;
+    const Shape y = ConvProblem(conv.x, conv.w, attrs).y;
+    of_images.set("input_shape", conv.x.to_ints());
+    of_weights.set("weight_shape", conv.w.to_ints());
+    const auto images = [&](const Shape& shape, unsigned seed, bool last) {
+      return view(dtype, shape, seed, last ? channels_last_strides(shape) : Ints());
+    };
+    const TestOperand w = view(dtype, conv.w, 2), x = images(conv.x, 1, true), dy = images(y, 3, results_too);
+    const std::vector<TestOperand> forward = {x, w, view(dtype, {conv.w[0]}, 4)};
+    look(request_of(find_op("conv2d"), attrs, forward, dtype, y, {}, {.bias = true, .activation = "relu"}),
+         forward, results_too);
+    look(request_of(find_op("conv2d_input_grad"), of_images, {dy, w}, dtype, conv.x, {}, {}), {dy, w}, true);
+    look(request_of(find_op("conv2d_weight_grad"), of_weights, {x, dy}, dtype, conv.w, {}, {}), {x, dy},
+         false);
+  }
+}
+
 // On processors the images take turns in the cache. All launches of a kind are compiled as one kernel, unless
 // an epilogue reads operands at the place of each element.
 TEST(GpuConv, WinogradOfPartsOfABatch) {

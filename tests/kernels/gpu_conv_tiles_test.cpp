@@ -17,19 +17,6 @@ struct TiledCase {
   int groups = 1;  // the device's number of compute units for this test; if it is large, K is split
 };
 
-/// The same request for a result with channels last in memory.
-KernelRequest with_channels_last(KernelRequest request) {
-  const Shape& shape = request.output().shape;
-  const Ints rows = contiguous_strides(shape);
-  request.outputs[0].strides = channels_last_strides(shape);
-  for (LoopOperand& operand : request.epilogue.operands)
-    if (operand.buffer == 0 || operand.buffer + 1 == request.epilogue.buffers) {
-      EXPECT_EQ(operand.strides, rows);
-      operand.strides = request.outputs[0].strides;
-    }
-  return request;
-}
-
 // Kernels on devices are compared with the host's, which have their channels first.
 TEST(HostResult, MayHaveChannelsLast) {
   const TiledCase c{{2, 12, 5, 6}, {10, 12, 3, 3}, {.padding = 1}};

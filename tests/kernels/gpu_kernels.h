@@ -90,6 +90,19 @@ inline std::vector<GpuCandidate> candidates_for(const KernelRequest& request, co
   return all;
 }
 
+/// The same request for a result with channels last in memory.
+inline KernelRequest with_channels_last(KernelRequest request) {
+  const Shape& shape = request.output().shape;
+  const Ints rows = contiguous_strides(shape);
+  request.outputs[0].strides = channels_last_strides(shape);
+  for (LoopOperand& operand : request.epilogue.operands)
+    if (operand.buffer == 0 || operand.buffer + 1 == request.epilogue.buffers) {
+      EXPECT_EQ(operand.strides, rows);
+      operand.strides = request.outputs[0].strides;
+    }
+  return request;
+}
+
 /// The outputs of a candidate after two runs, on poisoned output and scratch memory: the first launch must
 /// not leave anything that changes the second.
 inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const GpuCandidate& generated,

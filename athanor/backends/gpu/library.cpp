@@ -139,11 +139,16 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
               return kernels;
             };
             const auto made = [&](const KernelRequest& asked) {
-              const auto turned = turned_weights(asked);
               std::vector<Candidate> candidates;
-              for (LibraryKernel& kernel : usable(turned ? turned->asked : asked))
-                candidates.push_back(turned ? with_turned_weights(named(kernel), loop(turned->copy), *turned)
-                                            : named(kernel));
+              const auto turned = turned_convs(asked);
+              for (const TurnedConv& conv : turned)
+                for (LibraryKernel& kernel : usable(conv.asked)) {
+                  std::vector<Candidate> copies;
+                  for (const auto& operand : conv.turned) copies.push_back(loop(operand.copy));
+                  candidates.push_back(with_turned(named(kernel), std::move(copies), conv));
+                }
+              if (turned.empty())
+                for (LibraryKernel& kernel : usable(asked)) candidates.push_back(named(kernel));
               return candidates;
             };
             const size_t before = all.size() + left_out.size();

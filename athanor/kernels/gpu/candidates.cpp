@@ -85,12 +85,15 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
   }
   auto candidates = made_by(*found, request, traits);
   if (!has_further_results(request)) return candidates;
-  // A kernel without the epilogue, followed by a loop, may still be faster than one that computes both.
+  // A kernel without the epilogue, followed by a loop, may still be faster than one that computes both. It is
+  // the better guess if it multiplies less often.
   constexpr size_t most_others = 2;
   auto others = made_by(*found, without_epilogue(request), traits);
   if (others.size() > most_others) others.resize(most_others);
-  for (GpuCandidate& other : others)
-    candidates.push_back(gpu::with_loop_behind(std::move(other), request, traits));
+  const bool lead = !others.empty() && others.front().fewer_products;
+  for (GpuCandidate& other : others) other = gpu::with_loop_behind(std::move(other), request, traits);
+  candidates.insert(lead ? candidates.begin() : candidates.end(), std::make_move_iterator(others.begin()),
+                    std::make_move_iterator(others.end()));
   return candidates;
 }
 

@@ -1,5 +1,7 @@
 #include "athanor/backends/gpu/libraries/conv.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -37,69 +39,101 @@ bool has_channels_last(const KernelRequest& request) {
   return request.inputs[0].channels_last() && other.channels_last();
 }
 
-/// Runs a library's kernel with its weights in scratch memory, after or before they are copied.
-class WithTurnedWeights final : public Kernel {
+/// Runs a library's kernel with some operands in scratch memory, after or before they are copied.
+class WithTurned final : public Kernel {
  public:
-  WithTurnedWeights(Candidate library, Candidate copy, const TurnedWeights& turned, size_t weight_bytes)
-      : library_(std::move(library)),
-        copy_(std::move(copy)),
-        weights_(turned.weights),
-        scratch_(static_cast<size_t>(turned.asked.scratch_buffer())),
-        weight_bytes_(static_cast<int64_t>(weight_bytes)) {}
+  struct Part {
+    size_t buffer;
+    Candidate copy;
+    int64_t start;  // in scratch memory
+  };
+  WithTurned(Candidate library, std::vector<Part> parts, size_t scratch, int64_t scratch_start)
+      : library_(std::move(library)), parts_(std::move(parts)), scratch_(scratch), rest_(scratch_start) {}
 
   void prepare() const override {
     library_.kernel->prepare();
-    copy_.kernel->prepare();
+    for (const Part& part : parts_) part.copy.kernel->prepare();
   }
 
   void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const override {
-    const Binding turned = buffers[scratch_];
-    const Binding rest{turned.storage, turned.offset + weight_bytes_};
+    const auto in_scratch = [&](int64_t start) {
+      return Binding{buffers[scratch_].storage, buffers[scratch_].offset + start};
+    };
     std::vector<Binding> own(buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(scratch_));
-    const Binding weights = std::exchange(own[weights_], turned);
-    if (library_.scratch_bytes > 0) own.push_back(rest);
-    const bool gradient = weights_ + 1 == scratch_;
-    std::vector<Binding> copied{weights, turned};
-    if (gradient) std::swap(copied[0], copied[1]);
-    if (copy_.scratch_bytes > 0) copied.push_back(rest);
-    if (!gradient) copy_.kernel->enqueue(queue, copied, site);
+    for (const Part& part : parts_) own[part.buffer] = in_scratch(part.start);
+    if (library_.scratch_bytes > 0) own.push_back(in_scratch(rest_));
+    const auto copy = [&](bool results) {
+      for (const Part& part : parts_) {
+        if ((part.buffer + 1 == scratch_) != results) continue;
+        std::vector<Binding> copied{buffers[part.buffer], in_scratch(part.start)};
+        if (results) std::swap(copied[0], copied[1]);
+        if (part.copy.scratch_bytes > 0) copied.push_back(in_scratch(rest_));
+        part.copy.kernel->enqueue(queue, copied, site);
+      }
+    };
+    copy(false);
     library_.kernel->enqueue(queue, own, site);
-    if (gradient) copy_.kernel->enqueue(queue, copied, site);
+    copy(true);
   }
 
  private:
-  Candidate library_, copy_;
-  size_t weights_, scratch_;
-  int64_t weight_bytes_;
+  Candidate library_;
+  std::vector<Part> parts_;
+  size_t scratch_;
+  int64_t rest_;  // where the library's own begins
 };
+
+OperandDesc& operand_of(KernelRequest& request, size_t buffer) {
+  return buffer < request.inputs.size() ? request.inputs[buffer] : request.outputs[0];
+}
+
+/// Asks for operands in the order of `strides_of`, where they have another.
+TurnedConv turned_to(const KernelRequest& request, std::initializer_list<size_t> buffers,
+                     Ints (*strides_of)(const Shape&), const char* name) {
+  TurnedConv conv{request, {}, name};
+  for (const size_t buffer : buffers) {
+    OperandDesc& operand = operand_of(conv.asked, buffer);
+    Ints to = strides_of(operand.shape), from = std::exchange(operand.strides, to);
+    if (buffer == request.inputs.size()) std::swap(from, to);
+    conv.turned.push_back(
+        {buffer, copying_loop(operand.dtype, operand.shape.to_ints(), std::move(from), std::move(to))});
+  }
+  return conv;
+}
 
 }  // namespace
 
-std::optional<TurnedWeights> turned_weights(const KernelRequest& request) {
+std::vector<TurnedConv> turned_convs(const KernelRequest& request) {
   if (std::ranges::find(conv_ops(), request.op->name) == conv_ops().end() || request.has_epilogue() ||
       request.output().shape.rank() != 4 || !has_channels_last(request))
     return {};
   const bool gradient = conv_kind(*request.op) == ConvKind::weight_grad;
-  TurnedWeights turned{request, {}, gradient ? size_t{2} : size_t{1}};
-  OperandDesc& weights = gradient ? turned.asked.outputs[0] : turned.asked.inputs[1];
+  const OperandDesc& weights = gradient ? request.output() : request.inputs[1];
   if (!weights.dense() || weights.shape[2] * weights.shape[3] == 1) return {};
-  Ints from = std::exchange(weights.strides, channels_last_strides(weights.shape)), to = weights.strides;
-  if (gradient) std::swap(from, to);
-  turned.copy = copying_loop(weights.dtype, weights.shape.to_ints(), std::move(from), std::move(to));
-  return turned;
+  const size_t of_weights = gradient ? 2 : 1, other_images = gradient ? 1 : 2;
+  std::vector<TurnedConv> convs{turned_to(request, {of_weights}, channels_last_strides, "weights turned")};
+  if (request.output().dtype == DType::f32)
+    convs.push_back(turned_to(request, {0, other_images}, contiguous_strides, "images turned"));
+  return convs;
 }
 
-Candidate with_turned_weights(Candidate library, Candidate copy, const TurnedWeights& turned) {
-  const OperandDesc& weights =
-      turned.weights == 2 ? turned.asked.output() : turned.asked.inputs[turned.weights];
+Candidate with_turned(Candidate library, std::vector<Candidate> copies, const TurnedConv& conv) {
   constexpr auto alignment = static_cast<int64_t>(scratch_alignment);
-  const int64_t bytes = weights.shape.size() * static_cast<int64_t>(size_of(weights.dtype));
-  const auto whole = static_cast<size_t>(ceil_div(bytes, alignment) * alignment);
-  const size_t scratch = whole + std::max(library.scratch_bytes, copy.scratch_bytes);
-  std::string name = library.name + ", weights turned";
+  std::vector<WithTurned::Part> parts;
+  int64_t start = 0;
+  size_t rest = library.scratch_bytes;
+  KernelRequest asked = conv.asked;
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const OperandDesc& operand = operand_of(asked, conv.turned[i].buffer);
+    rest = std::max(rest, copies[i].scratch_bytes);
+    parts.push_back({conv.turned[i].buffer, std::move(copies[i]), start});
+    const int64_t bytes = operand.shape.size() * static_cast<int64_t>(size_of(operand.dtype));
+    start += ceil_div(bytes, alignment) * alignment;
+  }
+  std::string name = fmt::format("{}, {}", library.name, conv.name);
   const bool fewer_products = library.fewer_products;
-  return {std::move(name), scratch,
-          std::make_shared<WithTurnedWeights>(std::move(library), std::move(copy), turned, whole),
+  return {std::move(name), static_cast<size_t>(start) + rest,
+          std::make_shared<WithTurned>(std::move(library), std::move(parts), asked.scratch_buffer(), start),
           fewer_products};
 }
 

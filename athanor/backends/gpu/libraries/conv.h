@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "athanor/kernels/kernel.h"
 
@@ -22,18 +23,22 @@ struct LibraryConv {
   int groups = 1;
 };
 
-/// A request whose images have their channels last, asked with weights in the same order: libraries have fast
-/// kernels for that only. `copy` is a loop from the weights as they lie (its buffer 0) to the asked ones (1),
-/// or back for their gradient. `weights`: the number of the request's buffer.
-struct TurnedWeights {
+/// A request whose images have their channels last, asked with other orders in memory: `turned` operands are
+/// copied to that order in scratch memory, or from there if they are written.
+struct TurnedConv {
   KernelRequest asked;
-  LoopProgram copy;
-  size_t weights;
+  struct Operand {
+    size_t buffer;     // of the request
+    LoopProgram copy;  // from its buffer 0 to its buffer 1
+  };
+  std::vector<Operand> turned;
+  const char* name;  // what is turned
 };
-/// None if the weights need not be turned.
-std::optional<TurnedWeights> turned_weights(const KernelRequest& request);
-/// A candidate for the request from a library's for `turned.asked`.
-Candidate with_turned_weights(Candidate library, Candidate copy, const TurnedWeights& turned);
+/// With weights in the order of images: libraries have fast kernels for that only. In f32 also with all in
+/// row-major order, for which some have Winograd's algorithm. None if nothing need be turned.
+std::vector<TurnedConv> turned_convs(const KernelRequest& request);
+/// A candidate for the request from a library's for `conv.asked`; `copies`: of the turned operands.
+Candidate with_turned(Candidate library, std::vector<Candidate> copies, const TurnedConv& conv);
 
 /// The convolution of a conv2d, or of one of its two gradients, without an epilogue and with operands of one
 /// dtype. {} for other requests, and if a number does not fit 32 bits or an image repeats elements.

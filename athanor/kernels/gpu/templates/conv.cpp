@@ -13,6 +13,7 @@
 #include "athanor/kernels/gpu/templates/conv.h"
 #include "athanor/kernels/gpu/templates/points.h"
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
+#include "athanor/kernels/gpu/templates/tiled_conv.h"
 
 namespace athanor::gpu {
 namespace {
@@ -101,15 +102,16 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
     result = std::move(tiled);
   else
     add_tiled(result, std::move(tiled), tiles_lead(p.dtype, traits));
-  if (!only_tiles && request.output().dense()) {  // these write channels first
+  if (!only_tiles) {
     for (const int64_t outputs : {4, 2}) {
-      auto winograd = winograd_candidate(data, p, outputs, traits);
+      auto winograd = winograd_candidate(request, data, p, outputs, traits);
       if (!winograd) continue;
       const bool first =
           outputs == 4 && winograd_is_likely_faster(p.m, data.channels_in, data.out, p.dtype, traits);
       result.insert(first ? result.begin() : result.end(), std::move(*winograd));
     }
-    std::ranges::move(shifted_candidates(phases, parts, traits), std::back_inserter(result));
+    if (request.output().dense())  // these write channels first
+      std::ranges::move(shifted_candidates(phases, parts, traits), std::back_inserter(result));
   }
   if (zeros)
     for (GpuCandidate& candidate : result) candidate.launches.insert(candidate.launches.begin(), clear());
@@ -199,35 +201,26 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
   const GemmProblem gathered = weight_problem(request, conv);
   auto result = candidates({gathered}, traits);
   add_tiled(result, tile_candidates(request, conv, traits), tiles_lead(request.output().dtype, traits));
-  if (request.has_epilogue() || !request.inputs[0].dense() || !request.inputs[1].dense()) return result;
+  if (request.has_epilogue()) return result;
   for (const int64_t outputs : {4, 2})
     if (auto winograd = winograd_taps_candidate(request, conv, outputs, traits)) {
       const bool first = outputs == 4 && winograd_is_likely_faster(conv.y[1], conv.x[1], conv.y,
                                                                    request.output().dtype, traits);
       result.insert(first ? result.begin() : result.end(), std::move(*winograd));
     }
+  if (!request.inputs[0].dense() || !request.inputs[1].dense()) return result;
   std::ranges::move(shifted_weight_candidates(request, conv, gathered, traits), std::back_inserter(result));
   if (!gathered.wide_index)
     std::ranges::move(tap_candidates(request, conv, traits), std::back_inserter(result));
   return result;
 }
 
-/// Whether kernels sum several products of the type at once, along channels: by matrix units, or by lanes.
-static bool sums_products(DType type, const GpuTraits& traits) {
-  const auto does = [&](const MatrixUnit& unit) {
-    return unit.input == type && unit.form != MatrixUnit::Form::fma;
-  };
-  return std::ranges::any_of(traits.matrix_units, does) ||
-         (traits.lanes_lead && std::ranges::any_of(traits.lane_units, does));
-}
-
 Layout layout_of_images(const TensorType& images, const GpuTraits& traits) {
   const auto chunk = static_cast<int64_t>(16 / size_of(images.dtype));
   const int64_t elements = images.shape.size();
   const bool has_tiles = elements > 0 && !is_large(elements);
-  const bool in_pairs =
-      !traits.lane_units.empty() && size_of(images.dtype) == 2 && sums_products(images.dtype, traits);
-  return {has_tiles && in_pairs && images.shape[1] % chunk == 0 ? Layout::all_channels : 0};
+  const bool by_tiles = has_conv_tiles(images.dtype, traits) && tiles_lead(images.dtype, traits);
+  return {has_tiles && by_tiles && images.shape[1] % chunk == 0 ? Layout::all_channels : 0};
 }
 
 namespace {

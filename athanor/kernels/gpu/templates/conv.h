@@ -81,7 +81,8 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const st
 std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const ConvProblem& conv,
                                           const GpuTraits& traits);
 /// Winograd's F(outputs, 3) for 3 x 3 kernels with stride 1 and one group; {} for others.
-std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmProblem& p, int64_t outputs,
+std::optional<GpuCandidate> winograd_candidate(const KernelRequest& request, const ConvData& data,
+                                               const GemmProblem& p, int64_t outputs,
                                                const GpuTraits& traits);
 /// The same for conv2d_weight_grad: F(3, outputs).
 std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request, const ConvProblem& conv,

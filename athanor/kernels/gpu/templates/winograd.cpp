@@ -36,6 +36,18 @@ GpuLaunch::Argument take(GpuCandidate& candidate, int buffer, int64_t floats) {
   return {buffer, start};
 }
 
+bool has_channels_last(const OperandDesc& images, const GpuTraits& traits) {
+  return images.channels_last() && traits.grain->width == 1;
+}
+
+/// A matrix of a product whose rows are channels, or tiles: a batch with a matrix for each point.
+GemmProblem::Operand of_points(const GpuLaunch::Argument& memory, const WinogradOrder& order, bool of_tiles) {
+  GemmProblem::Operand matrix{memory.buffer, order.channels * order.tiles, order.of_channel(),
+                              order.of_tile(), memory.byte_offset};
+  if (of_tiles) std::swap(matrix.row, matrix.column);
+  return matrix;
+}
+
 /// The best guess for the product, if the device has room for one.
 std::optional<GpuCandidate> best_product(const GemmProblem& product, GemmSource b, const GpuTraits& traits) {
   if (tiles_lead(DType::f32, traits)) {
@@ -63,10 +75,12 @@ std::optional<GpuCandidate> product_of(GemmProblem product, GemmSource b, GpuCan
 
 }  // namespace
 
-std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmProblem& p, int64_t outputs,
+std::optional<GpuCandidate> winograd_candidate(const KernelRequest& request, const ConvData& data,
+                                               const GemmProblem& p, int64_t outputs,
                                                const GpuTraits& traits) {
   const int64_t m = p.m, c = data.channels_in;
   if (!applies(data.conv, p.dtype, m, c)) return {};
+  if (!request.output().dense() && !has_channels_last(request.output(), traits)) return {};
   const WinogradTiles tiles(outputs, data.out, m + c, *traits.grain);
   if (tiles.points * std::max({m * c, c * tiles.count, m * tiles.count}) >= INT32_MAX) return {};
 
@@ -77,6 +91,8 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
 
   const int64_t items = traits.grain->items, width = traits.grain->width,
                 chunks = traits.grain->winograd_chunks;
+  const WinogradOrder taken{tiles.count, c, has_channels_last(data.image, traits)},
+      given{tiles.count, m, has_channels_last(request.output(), traits)};
   // The gradient takes its taps in falling order; weights turned by 180 degrees take them in rising order.
   const Pair one(1), first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
   const int64_t neighbours = std::gcd(m * c, width);
@@ -87,17 +103,18 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   product.batch = tiles.points;
   product.m = m, product.n = tiles.count, product.k = c;
   product.a = {weights.buffer, m * c, c, 1, weights.byte_offset};
-  product.b = {patches.buffer, c * tiles.count, tiles.count, 1, patches.byte_offset};
-  product.c = {products.buffer, m * tiles.count, tiles.count, 1, products.byte_offset};
+  product.b = of_points(patches, taken, false);
+  product.c = of_points(products, given, false);
   product.scratch_buffer = p.scratch_buffer;
+  if (given.channels_last) product = product.transposed();  // its rows are tiles, with channels side by side
   const auto gemm = product_of(product, GemmSource::direct, candidate, traits);
   if (!gemm) return {};
   candidate.parameters["outputs"] = outputs;
   candidate.parameters["images"] = tiles.images;
 
   const bool inside = gathers_inside(data.image, data.taps, data.out, one, first, one, outputs);
-  const std::string input =
-      winograd_input(tiles, {data.image, p.dtype, first, c, false, inside}, width, chunks);
+  const std::string input = winograd_input(
+      tiles, {data.image, p.dtype, first, c, false, inside, taken.channels_last}, width, chunks);
   const auto size = static_cast<int64_t>(size_of(p.dtype));
   for (int64_t first_image = 0; first_image < data.out[0]; first_image += tiles.images) {
     const GpuLaunch::Argument from{p.b.buffer, first_image * data.image.strides[0] * size};
@@ -110,7 +127,8 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
                         {"y", stored(p.dtype), {p.c.buffer, first_result * size}});
     candidate.launches.push_back(
         launch("winograd_output",
-               winograd_output(tiles, p, parameters, p.epilogue.first_place(first_result), width, chunks),
+               winograd_output(tiles, p, parameters, p.epilogue.first_place(first_result),
+                               given.channels_last, width, chunks),
                ceil_div(m * ceil_div(tiles.count, width), chunks), items, arguments_of(parameters)));
   }
   return candidate;
@@ -133,18 +151,24 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
              sums = take(candidate, scratch_buffer, parts * tiles.points * m * c);
   const int64_t items = traits.grain->items, width = traits.grain->width,
                 chunks = traits.grain->winograd_chunks;
+  const auto order = [&](bool gradient) {
+    return WinogradOrder{tiles.count, gradient ? m : c,
+                         has_channels_last(request.inputs[gradient ? 1 : 0], traits)};
+  };
   // Of the images or of the result's gradient.
   const auto input = [&](bool gradient) {
     const Pair first = gradient ? Pair(0) : Pair(-conv.padding.height, -conv.padding.width);
     const OperandDesc& images = request.inputs[gradient ? 1 : 0];
     const bool inside = gathers_inside(images, Pair(3), conv.y, Pair(1), first, Pair(1), outputs);
-    return winograd_input(tiles, {images, dtype, first, gradient ? m : c, gradient, inside}, width, chunks);
+    return winograd_input(
+        tiles, {images, dtype, first, gradient ? m : c, gradient, inside, order(gradient).channels_last},
+        width, chunks);
   };
   GemmProblem product;
   product.batch = tiles.points;
   product.m = m, product.n = c, product.k = tiles.count;
-  product.a = {gradients.buffer, m * tiles.count, tiles.count, 1, gradients.byte_offset};
-  product.b = {patches.buffer, c * tiles.count, 1, tiles.count, patches.byte_offset};
+  product.a = of_points(gradients, order(true), false);
+  product.b = of_points(patches, order(false), true);
   product.c = {sums.buffer, m * c, c, 1, sums.byte_offset};
   product.scratch_buffer = scratch_buffer;
   const size_t before_product = candidate.scratch_bytes;
@@ -181,8 +205,10 @@ bool winograd_is_likely_faster(int64_t m, int64_t c, const Shape& out, DType dty
   const auto pixels = static_cast<double>(out[2] * out[3]),
              points = static_cast<double>(tiles.count * tiles.points) / static_cast<double>(tiles.images);
   const auto products = static_cast<double>(m * c), channels = static_cast<double>(m + c);
-  // A point of a transform takes about 8 operations, and is written and read as a float.
-  const double transforms = points * channels * (8 + 8 * traits.grain->flops_per_byte);
+  // A point of a transform takes about 8 operations, and is written and read as a float. All images share the
+  // weights.
+  const double weights = static_cast<double>(tiles.points) * products / static_cast<double>(out[0]);
+  const double transforms = (points * channels + weights) * (8 + 8 * traits.grain->flops_per_byte);
   return points * 2 * products + transforms < 0.8 * (9 * 2 * products * pixels);
 }
 

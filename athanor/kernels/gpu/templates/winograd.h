@@ -54,26 +54,37 @@ struct WinogradRuns {
   WinogradRuns(const WinogradTiles& tiles, int64_t lanes);
   int64_t tiles, count, pixels;  // tiles and pixels of a run
 };
-/// Opens the loop over an item's chunks, and declares the channel and the first tile of each.
-void open_chunks(Code& code, const WinogradTiles& tiles, int64_t channels, int64_t lanes, int64_t chunks);
+/// Where the numbers of a point lie, for tiles and their channels: as images have them, so that neighbouring
+/// items read and write neighbours in both.
+struct WinogradOrder {
+  int64_t tiles, channels;
+  bool channels_last;
+  int64_t of_tile() const { return channels_last ? channels : 1; }  // from one tile to the next
+  int64_t of_channel() const { return channels_last ? 1 : tiles; }
+};
+/// Opens the loop over an item's chunks, and declares the channel and the first tile of each. With channels
+/// last an item has one lane.
+void open_chunks(Code& code, const WinogradOrder& order, int64_t lanes, int64_t chunks);
 
 // Kernels for `lanes` tiles (or weights) at a time; an item does so `chunks` times.
 
-/// Transforms images, or the result's gradient, to [points, channels, tiles].
+/// Transforms images, or the result's gradient, to [points, channels, tiles], or [points, tiles, channels].
 struct WinogradInput {
   const OperandDesc& images;
   DType dtype;
   Pair first;  // the row and column of the image that the first tile begins with
   int64_t channels;
   bool gradient;
-  bool inside;  // no tile reaches over the image's edges
+  bool inside;         // no tile reaches over the image's edges
+  bool channels_last;  // the images; then there is one lane
 };
 std::string winograd_input(const WinogradTiles& tiles, const WinogradInput& input, int64_t lanes,
                            int64_t chunks);
-/// Transforms products [points, m, tiles] to the result. `first_result`: see ResultEpilogue::first_place().
+/// Transforms products [points, m, tiles], or [points, tiles, m], to the result, which has its channels last
+/// then. `first_result`: see ResultEpilogue::first_place().
 std::string winograd_output(const WinogradTiles& tiles, const GemmProblem& problem,
-                            const std::vector<Parameter>& parameters, int64_t first_result, int64_t lanes,
-                            int64_t chunks);
+                            const std::vector<Parameter>& parameters, int64_t first_result,
+                            bool channels_last, int64_t lanes, int64_t chunks);
 /// Transforms weights [m, c, 3, 3] to [points, m, c].
 std::string winograd_weights(int64_t outputs, const ConvData& data, DType dtype, int64_t lanes,
                              int64_t chunks);

@@ -19,6 +19,7 @@ class InputKernel {
         lanes_(lanes),
         chunks_(chunks),
         runs_(tiles, lanes),
+        order_{tiles.count, input.channels, input.channels_last},
         each_(each_number(lanes, tiles.outputs)),
         type_(lanes_type(lanes)) {
     int64_t reach = 0;
@@ -36,7 +37,7 @@ class InputKernel {
     if (lanes_ > runs_.pixels) write_short_runs();
     open_kernel(code_, "winograd_input", {{"x", "const " + stored(input_.dtype)}, {"transformed", "f32"}},
                 false);
-    open_chunks(code_, t_, input_.channels, lanes_, chunks_);
+    open_chunks(code_, order_, lanes_, chunks_);
     if (lanes_ == 1)
       load_tile();
     else
@@ -181,8 +182,11 @@ class InputKernel {
 
   void store() {
     const std::string apart = fmt::format("p * ({}){}", index_, input_.channels * t_.count);
-    code_.line(
-        fmt::format("GLOBAL f32 *const to = transformed + (channel * ({}){} + first);", index_, t_.count));
+    const auto place = [&](const char* of, int64_t stride) {
+      return stride == 1 ? of : fmt::format("{} * ({}){}", of, index_, stride);
+    };
+    code_.line(fmt::format("GLOBAL f32 *const to = transformed + ({} + {});",
+                           place("channel", order_.of_channel()), place("first", order_.of_tile())));
     const bool past = t_.count % lanes_ != 0;
     if (past) code_.open(fmt::format("if (first + {} <= {})", lanes_, t_.count));
     code_.line(fmt::format("{} (int p = 0; p < {}; ++p) {}", each_, t_.points,
@@ -203,6 +207,7 @@ class InputKernel {
   const WinogradInput& input_;
   int64_t lanes_, chunks_;
   WinogradRuns runs_;
+  WinogradOrder order_;
   const char* each_;
   std::string type_, index_;
 };

@@ -10,20 +10,21 @@ namespace {
 
 class OutputKernel {
  public:
-  OutputKernel(const WinogradTiles& tiles, const GemmProblem& problem, int64_t first_result, int64_t lanes,
-               int64_t chunks)
+  OutputKernel(const WinogradTiles& tiles, const GemmProblem& problem, int64_t first_result,
+               bool channels_last, int64_t lanes, int64_t chunks)
       : t_(tiles),
         p_(problem),
         wide_(has_wide_index(problem)),
         first_(first_result),
         lanes_(lanes),
         chunks_(chunks),
-        runs_(tiles, lanes) {}
+        runs_(tiles, lanes),
+        order_{tiles.count, problem.m, channels_last} {}
 
   std::string text(const std::vector<Parameter>& parameters) {
     open_kernel(code_, "winograd_output", parameters, false);
     if (!p_.epilogue.empty()) code_.line("const int batch = 0;");
-    open_chunks(code_, t_, p_.m, lanes_, chunks_);
+    open_chunks(code_, order_, lanes_, chunks_);
     load();
     write_patch_transforms(code_, winograd_transforms(t_.outputs).results, t_.patch, t_.outputs, t_.patch,
                            lanes_, "UNROLL for");
@@ -39,8 +40,9 @@ class OutputKernel {
  private:
   void load() {
     const std::string apart = strided("p", p_.m * t_.count, wide_);
-    code_.line(fmt::format("GLOBAL const f32 *const from = products + ({} + first);",
-                           strided("channel", t_.count, wide_)));
+    code_.line(fmt::format("GLOBAL const f32 *const from = products + ({} + {});",
+                           strided("channel", order_.of_channel(), wide_),
+                           strided("first", order_.of_tile(), wide_)));
     code_.line(fmt::format("{} points[{}];", lanes_type(lanes_), t_.points));
     const bool past = t_.count % lanes_ != 0;
     if (past) code_.open(fmt::format("if (first + {} <= {})", lanes_, t_.count));
@@ -62,15 +64,25 @@ class OutputKernel {
   void find(const std::string& tile) {
     code_.line(fmt::format("const int top = {}, left = {};", times(t_.row_of(tile), t_.outputs),
                            times(fmt::format("{} % {}", tile, t_.of_row), t_.outputs)));
-    const std::string image = t_.image_of(tile, fmt::format("{}{}", wide_ ? "(i64)" : "", p_.m));
+    const std::string wide = wide_ ? "(i64)" : "";
+    const std::string image = t_.image_of(tile, fmt::format("{}{}", wide, p_.m));
+    if (order_.channels_last) {
+      const std::string rows = t_.image_of(tile, fmt::format("{}{}", wide, t_.rows));
+      code_.line(fmt::format("const {} at = ({} + left) * {} + channel;", index_type(p_),
+                             strided(plus("top", rows), t_.columns, wide_), p_.m));
+      return;
+    }
     code_.line(fmt::format("const {} at = {} + {} + left;", index_type(p_),
                            strided(plus("channel", image), t_.rows * t_.columns, wide_),
                            times("top", t_.columns)));
   }
+  /// From one pixel of the result to the next.
+  int64_t of_pixel() const { return order_.channels_last ? p_.m : 1; }
   bool past_rows() const { return t_.rows % t_.outputs != 0; }
   bool past_columns() const { return t_.columns % t_.outputs != 0; }
   std::string store(const std::string& x) const {
-    const std::string place = fmt::format("at + i * {} + j", t_.columns);
+    const std::string place =
+        fmt::format("at + i * {} + {}", t_.columns * of_pixel(), times("j", of_pixel()));
     return fmt::format("STORE({}, y, {}, {});", language_name(p_.dtype), place,
                        p_.epilogue.call(x, plus(place, first_), "channel", "0"));
   }
@@ -144,14 +156,15 @@ class OutputKernel {
   bool wide_;
   int64_t first_, lanes_, chunks_;
   WinogradRuns runs_;
+  WinogradOrder order_;
 };
 
 }  // namespace
 
 std::string winograd_output(const WinogradTiles& tiles, const GemmProblem& problem,
-                            const std::vector<Parameter>& parameters, int64_t first_result, int64_t lanes,
-                            int64_t chunks) {
-  return OutputKernel(tiles, problem, first_result, lanes, chunks).text(parameters);
+                            const std::vector<Parameter>& parameters, int64_t first_result,
+                            bool channels_last, int64_t lanes, int64_t chunks) {
+  return OutputKernel(tiles, problem, first_result, channels_last, lanes, chunks).text(parameters);
 }
 
 }  // namespace athanor::gpu

@@ -36,11 +36,14 @@ std::string WinogradTiles::image_of(const std::string& tile, const std::string& 
 WinogradRuns::WinogradRuns(const WinogradTiles& of, int64_t lanes)
     : tiles(std::gcd(lanes, of.of_row)), count(lanes / tiles), pixels(tiles * of.outputs) {}
 
-void open_chunks(Code& code, const WinogradTiles& tiles, int64_t channels, int64_t lanes, int64_t chunks) {
-  const int64_t of_channel = ceil_div(tiles.count, lanes);
-  code.line(fmt::format("const i64 end = MIN((i64){}, {});", channels * of_channel,
+void open_chunks(Code& code, const WinogradOrder& order, int64_t lanes, int64_t chunks) {
+  const int64_t of_channel = ceil_div(order.tiles, lanes);
+  code.line(fmt::format("const i64 end = MIN((i64){}, {});", order.channels * of_channel,
                         times("(GLOBAL_ID(0) + 1)", chunks)));
   code.open(fmt::format("for (i64 item = {}; item < end; ++item)", times("GLOBAL_ID(0)", chunks)));
+  if (order.channels_last)
+    return code.line(
+        fmt::format("const int channel = (int)(item % {0}), first = (int)(item / {0});", order.channels));
   if (of_channel == 1) return code.line("const int channel = (int)item, first = 0;");
   code.line(fmt::format("const int channel = (int)(item / {0}), first = {1};", of_channel,
                         times(fmt::format("(int)(item % {})", of_channel), lanes)));
