@@ -40,9 +40,9 @@ struct Gradients {
 };
 
 // Compares all gradients of one request with their references. Returns the most parts that the keys of a head
-// have in a candidate.
+// have in a candidate. `only`: of all candidates for these traits.
 int64_t check_together(std::span<const char* const> names, DType dtype, const AttentionCase& c,
-                       double tolerance) {
+                       double tolerance, const GpuTraits* only = nullptr) {
   const Gradients all(names, dtype, c);
   const KernelRequest& request = all.request;
   std::vector<RefArray> arrays;
@@ -56,16 +56,18 @@ int64_t check_together(std::span<const char* const> names, DType dtype, const At
     GpuTraits other = device.facts().traits;
     if (!is_reduced()) other.grain = other_grain(other.grain);
     other.compute_units = 4;
-    std::vector<GpuCandidate> candidates = candidates_for(request, device.facts().traits);
-    for (GpuCandidate& one : candidates_for(request, other)) candidates.push_back(std::move(one));
-    EXPECT_TRUE(gpu_computes_together(request, device.facts().traits) ||
+    const GpuTraits& first = only != nullptr ? *only : device.facts().traits;
+    std::vector<GpuCandidate> candidates = candidates_for(request, first);
+    if (only == nullptr)
+      for (GpuCandidate& one : candidates_for(request, other)) candidates.push_back(std::move(one));
+    EXPECT_TRUE(names.size() == 1 || gpu_computes_together(request, first) ||
                 gpu_computes_together(request, other));
     bool any_pair = false;  // the others consist of the same kernels
     for (const GpuCandidate& generated : candidates) {
       const bool in_parts = generated.parameters.contains("parts"),
                  is_pair = generated.launches.size() > 1 && !in_parts;
       if (is_pair && std::exchange(any_pair, true)) continue;
-      if (is_reduced() &&
+      if (is_reduced() && only == nullptr &&
           !is_first_of_kind(in_parts ? request.key() : all.ops[0]->name, dtype, generated.name))
         continue;
       const auto found = outputs_on(device, generated, all.inputs, request.outputs);
@@ -198,6 +200,45 @@ TEST(GpuAttention, WhenAllGradientsAreTogether) {
   EXPECT_TRUE(by_units.back().parameters.contains("own_rows"));
   const char* const without_values[] = {all_gradients[0], all_gradients[1]};
   EXPECT_FALSE(gpu_computes_together(Gradients(without_values, DType::f32, c).request, traits));
+}
+
+// Where lanes multiply pairs of f16, local memory holds pairs. Of an odd number of features one has no other.
+TEST(GpuAttention, PairsOfHalves) {
+  ATHANOR_NEEDS_GPU();
+  const Device id = gpu_devices().front().device;
+  gpu::GpuDevice& device = gpu::gpu_device(id);
+  if (device.facts().target != GpuTarget::hip) GTEST_SKIP() << "only HIP has pairs";
+  const auto dots = [](const MatrixUnit& unit) {
+    return unit.form == MatrixUnit::Form::dot && unit.input == DType::f16;
+  };
+  GpuTraits traits = device.facts().traits;
+  traits.matrix_units = {};
+  // The device's own, and those of a chip without an instruction for two products: it is not needed.
+  std::vector<std::span<const MatrixUnit>> units{lane_units(GpuTarget::hip, "gfx1010")};
+  if (std::ranges::any_of(traits.lane_units, dots)) units.push_back(traits.lane_units);
+  const AttentionCase cases[] = {
+      {.leading = {2}, .queries = 37, .keys = 70, .d = 40, .e = 24, .causal = true},
+      {.leading = {1}, .queries = 70, .keys = 9, .d = 7, .e = 11, .masked = true}};
+  for (const auto& one : units)
+    for (const AttentionCase& c : cases) {
+      traits.lane_units = one;
+      const std::span<const char* const> names = all_gradients;
+      for (const auto some : {names, names.first(1), names.last(2)})
+        check_together(some, DType::f16, c, 4e-3, &traits);
+      std::vector<TestOperand> inputs = {view(DType::f16, with(c.leading, c.queries, c.d), 1),
+                                         view(DType::f16, with(c.leading, c.keys, c.d), 2),
+                                         view(DType::f16, with(c.leading, c.keys, c.e), 3)};
+      if (c.masked) inputs.push_back(view(DType::f16, with(c.leading, c.queries, c.keys), 9));
+      const KernelRequest request =
+          request_of(find_op("scaled_dot_product_attention"), {{"causal", c.causal}, {"scale", c.scale}},
+                     inputs, DType::f16, with(c.leading, c.queries, c.e), {}, {});
+      std::vector<testing::Run> runs;
+      for (const GpuCandidate& candidate : candidates_for(request, traits)) {
+        EXPECT_NE(candidate.launches.front().source.find("MULTIPLY_ADD"), std::string::npos);
+        runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
+      }
+      expect_all_near(runs, reference_of(request, inputs), 4e-3, request.key());
+    }
 }
 
 // Blocks of keys that no query of a group sees are not read. Otherwise a key that only the last query sees

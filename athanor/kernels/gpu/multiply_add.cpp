@@ -124,6 +124,14 @@ std::string multiply_add_text(const MatrixUnit& unit) {
             : fmt::format("c = {}((i32)a, (i32)b, c, false)", unit.instruction);
     return fmt::format("DEVICE void MULTIPLY_ADD(i32 &c, u32 a, u32 b) {{ {}; }}\n", sum);
   }
+  if (unit.form == Form::dot && unit.instruction == "__builtin_fmaf")
+    return vector_of(unit.operand, 2) +
+           "DEVICE void MULTIPLY_ADD(f32 &c, u32 a, u32 b) {\n"
+           "  const unit_operand x = __builtin_bit_cast(unit_operand, a), y = "
+           "__builtin_bit_cast(unit_operand, b);\n"
+           "  c = __builtin_fmaf((f32)x[0], (f32)y[0], c);\n"
+           "  c = __builtin_fmaf((f32)x[1], (f32)y[1], c);\n"
+           "}\n";
   if (unit.form == Form::dot)
     return vector_of(unit.operand, 2) + fmt::format(
                                             "DEVICE void MULTIPLY_ADD(f32 &c, u32 a, u32 b) {{\n"

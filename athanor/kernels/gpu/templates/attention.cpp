@@ -36,7 +36,7 @@ int64_t AttentionPoint::vector(int64_t features) const {
   const auto all = [&](int64_t vector) { return vector * ceil_div(features, vector * side); };
   int64_t best = 4;
   for (const int64_t vector : {2, 1})
-    if (all(vector) < all(best)) best = vector;
+    if (all(vector) < all(best) && !(pairs() && vector == 1)) best = vector;
   return best;
 }
 
@@ -45,6 +45,8 @@ int64_t AttentionPoint::vectors(int64_t features) const {
 }
 
 int64_t attention_pitch(int64_t numbers) { return (ceil_div(numbers, 4) | 1) * 4; }
+
+int64_t AttentionPoint::pitch(int64_t elements) const { return attention_pitch(registers(elements)); }
 
 AttentionFootprint::AttentionFootprint(const AttentionProblem& problem)
     : compared{problem.d},
@@ -65,16 +67,16 @@ AttentionFootprint::AttentionFootprint(const AttentionProblem& problem)
 int64_t AttentionFootprint::bytes(const AttentionPoint& point) const {
   int64_t all = 0;
   const auto add = [&](int64_t elements) { all += local_array(elements * number_bytes); };
-  for (int64_t i = 0; i < other_numbers; ++i) add(point.block);
   if (point.side == 0) {
+    for (int64_t i = 0; i < other_numbers; ++i) add(point.block);
     for (const int64_t features : compared) add(features * point.block);
     for (const int64_t features : inside) add(features * point.block);
     return all;
   }
-  const int64_t of_weights = weights ? point.rows * attention_pitch(point.block) : 0;
-  for (const int64_t features : compared) add(point.rows * attention_pitch(features));
+  const int64_t of_weights = weights ? point.rows * point.pitch(point.block) : 0;
+  for (const int64_t features : compared) add(point.rows * point.pitch(features));
   for (size_t i = 0; i < other.size(); ++i) {
-    const int64_t numbers = point.block * attention_pitch(other[i]);
+    const int64_t numbers = point.block * point.pitch(other[i]);
     add(softmax && i == 0 ? std::max(numbers, of_weights) : numbers);  // weights take the keys' memory
   }
   add(softmax ? point.rows * attention_pitch(point.side) : of_weights);

@@ -75,6 +75,10 @@ struct AttentionProblem {
 /// `side` items share each.
 struct AttentionPoint {
   int64_t rows, block, items, side = 0;
+  /// AttentionTiles: how a lane sums the products of two pairs of f16, each in a register; nullptr: it
+  /// multiplies numbers.
+  const MatrixUnit* dot = nullptr;
+  bool pairs() const { return dot != nullptr; }
   int64_t rows_of_group() const { return side > 0 ? rows : rows * items; }
 
   // For AttentionTiles: an item's share of own rows; of a block's rows, if they are its columns and if they
@@ -82,9 +86,12 @@ struct AttentionPoint {
   int64_t own_each() const { return rows * side / items; }
   int64_t block_each() const { return block / side; }
   int64_t query_each() const { return block * side / items; }
-  int64_t vector(int64_t features) const;  // 1, 2 or 4 features
+  int64_t vector(int64_t features) const;  // 1, 2 or 4 features; of pairs not 1
   int64_t vectors(int64_t features) const;
   int64_t each(int64_t features) const { return vector(features) * vectors(features); }
+  /// Registers that hold so many elements of a row, and how far rows of them are apart in local memory.
+  int64_t registers(int64_t elements) const { return pairs() ? (elements + 1) / 2 : elements; }
+  int64_t pitch(int64_t elements) const;
 };
 
 /// What AttentionRows and AttentionTiles have in local memory: an array for each matrix, by its number of
@@ -95,7 +102,8 @@ struct AttentionFootprint {
   std::vector<int64_t> other;     // other rows' for AttentionTiles
   std::vector<int64_t> inside;    // for AttentionRows: other rows' again, with features inside
   int64_t other_numbers, number_bytes;
-  // For AttentionTiles: whether weights are by softmax, and whether they are stored.
+  // For AttentionTiles: whether weights are by softmax, and whether they are stored. (A pair of f16 takes the
+  // room of a number.)
   bool softmax, weights;
   int64_t bytes(const AttentionPoint& point) const;
 };

@@ -31,7 +31,8 @@ std::string AttentionKernel::element(const Matrix& matrix, const std::string& ro
 }
 
 std::string AttentionKernel::functions() const {
-  return (p_.computed ? p_.computed->elements.function() : std::string()) + p_.out.epilogue.function();
+  return (point_.pairs() ? multiply_add_text(*point_.dot) : std::string()) +
+         (p_.computed ? p_.computed->elements.function() : std::string()) + p_.out.epilogue.function();
 }
 
 std::string AttentionKernel::own_row(const std::string& row) const {
@@ -93,11 +94,11 @@ void AttentionKernel::declare_number_arrays() {
   if (p_.has_second()) code_.line(fmt::format("LOCAL {} other_delta[{}];", number(), point_.block));
 }
 
-void AttentionKernel::load_other_numbers(double lse_factor) {
+void AttentionKernel::load_other_numbers() {
   if (!p_.by_keys()) return;
   code_.open(fmt::format("for (int i = item; i < {}; i += {})", point_.block, point_.items));
   code_.line(fmt::format("const i64 row = batch * {} + {};", p_.queries, other_row("begin + i")));
-  code_.line(fmt::format("other_lse[i] = {}{};", query_number(p_.lse, "lse"), times_real(lse_factor)));
+  code_.line(fmt::format("other_lse[i] = {};", query_number(p_.lse, "lse")));
   if (p_.has_second()) code_.line(fmt::format("other_delta[i] = {};", query_number(p_.delta, "delta")));
   code_.close();
 }

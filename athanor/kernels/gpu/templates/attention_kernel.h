@@ -2,6 +2,7 @@
 // scores (T. Dao and others, FlashAttention, 2022). AttentionTiles is for GPUs; AttentionRows for CPUs, and
 // for rows too long for tiles.
 #pragma once
+#include <array>
 #include <functional>
 #include <string>
 
@@ -59,7 +60,7 @@ class AttentionKernel {
   // Statements.
   void begin(const char* name, const std::string& comment);
   void declare_number_arrays();
-  void load_other_numbers(double lse_factor = 1);
+  void load_other_numbers();
   void store_lse(const std::string& row, const std::string& largest, const std::string& total);
 
   static constexpr const char* lowest = "(-1.0f / 0.0f)";  // minus infinity
@@ -107,6 +108,8 @@ class AttentionTiles : AttentionKernel {
   GpuLaunch sum_launch();
 
  private:
+  bool pairs() const { return point_.pairs(); }
+  const char* held() const { return pairs() ? "u32" : number(); }  // in local memory, and what is multiplied
   int64_t own_each() const { return point_.own_each(); }
   int64_t block_each() const { return point_.block_each(); }
   int64_t each(int64_t features) const { return point_.each(features); }
@@ -117,8 +120,12 @@ class AttentionTiles : AttentionKernel {
   std::string own_at() const;    // row r of the item, in the group
   std::string other_at() const;  // row j of the item, in the block
   std::string weight_at(const std::string& own, const std::string& other) const;
+  std::string row_of_pair(const std::string& pair) const;  // the first; the other lies `side` rows further
+  std::string add_product(const std::string& sum, const std::string& a, const std::string& b) const;
   std::string largest_at(const std::string& item) const;  // an item's number of own row r
-  std::string feature(int64_t features) const;            // where vector c of the item begins
+  /// Where vector c of the item begins, if vectors are `apart` in memory.
+  std::string feature(int64_t features, int64_t apart) const;
+  std::string place_in_block(const std::string& row) const;
   std::string copy(const std::string& j, const std::string& c, const std::string& item) const;
 
   void unroll(const char* index, int64_t count, const std::string& statement);
@@ -132,6 +139,7 @@ class AttentionTiles : AttentionKernel {
              const std::string& row);
   void fetch_vector(const std::string& to, const Matrix& matrix, int64_t features, const std::string& row);
   void load_own();
+  void read_numbers(const char* whose, const char* index, int64_t count, const std::string& row);
   void declare_sums();
   void fetch_block();
   void product(const char* result, const Matrix& own, const Matrix& other, int64_t features);
@@ -142,9 +150,15 @@ class AttentionTiles : AttentionKernel {
   void weigh_by_lse();
   void score_gradients();
   void load_added();
-  void read_features(const std::string& matrix, const std::string& row, int64_t features);
+  void read_features(const char* to, const std::string& matrix, const std::string& row, int64_t features);
   void sum(const char* sums, const Matrix& other, int64_t features);
   void sum_queries();
+  void store_added();
+  // Sums over pairs of rows (attention_tiles_pairs.cpp).
+  void add_pairs(const std::string& matrix, const std::array<std::string, 2>& rows, int64_t features,
+                 int64_t count, const std::array<std::string, 2>& sums, const std::string& weight);
+  void sum_pairs(const char* sums, const Matrix& other, int64_t features);
+  void sum_queries_by_pairs();
   void compute();
   void sum_totals();
   void store(const AttentionProblem::Result& out, const char* sums, int64_t features);

@@ -80,14 +80,14 @@ void AttentionTiles::declare_sums() {
 
 /// Of the item's own rows with its rows of the block.
 void AttentionTiles::product(const char* result, const Matrix& own, const Matrix& other, int64_t features) {
-  const int64_t pitch = attention_pitch(features);
+  const int64_t pitch = point_.pitch(features);
   code_.line(fmt::format("// {} = {} {}^T", result, own.name, other.name));
   code_.line(fmt::format("{} {}[{}][{}];", number(), result, own_each(), block_each()));
   each_score(fmt::format("{}[r][j] = 0;", result));
   // LLVM would unroll short loops as a whole, and f64 needs too many registers.
   code_.line("_Pragma(\"unroll 2\")");
-  code_.open(fmt::format("for (int c = 0; c < {}; c += 4)", ceil_div(features, 4) * 4));
-  code_.line(fmt::format("{} own_part[{}][4], other_part[{}][4];", number(), own_each(), block_each()));
+  code_.open(fmt::format("for (int c = 0; c < {}; c += 4)", ceil_div(point_.registers(features), 4) * 4));
+  code_.line(fmt::format("{} own_part[{}][4], other_part[{}][4];", held(), own_each(), block_each()));
   each_row([&] {
     unroll("e", 4, fmt::format("own_part[r][e] = own_{}[({}) * {} + c + e];", own.name, own_at(), pitch));
   });
@@ -96,7 +96,7 @@ void AttentionTiles::product(const char* result, const Matrix& own, const Matrix
          fmt::format("other_part[j][e] = other_{}[({}) * {} + c + e];", other.name, other_at(), pitch));
   code_.close();
   code_.open("UNROLL for (int e = 0; e < 4; ++e)");
-  each_score(fmt::format("{}[r][j] += own_part[r][e] * other_part[j][e];", result));
+  each_score(add_product(fmt::format("{}[r][j]", result), "own_part[r][e]", "other_part[j][e]"));
   code_.close();
   code_.close();
 }
@@ -134,8 +134,20 @@ void AttentionTiles::mask_scores() {
   code_.close();
 }
 
+std::string AttentionTiles::add_product(const std::string& sum, const std::string& a,
+                                        const std::string& b) const {
+  if (pairs()) return fmt::format("MULTIPLY_ADD({}, {}, {});", sum, a, b);
+  return fmt::format("{} += {} * {};", sum, a, b);
+}
+
 void AttentionTiles::put_weights() {
-  each_score(weight_at(own_at(), other_at()) + " = scores[r][j];");
+  if (pairs())
+    each_row([&] {
+      unroll("j", block_each() / 2,
+             weight_at(own_at(), other_at()) + " = PACKED(f16, scores[r][2 * j], scores[r][2 * j + 1]);");
+    });
+  else
+    each_score(weight_at(own_at(), other_at()) + " = scores[r][j];");
   code_.line("BARRIER();");
 }
 
@@ -166,24 +178,25 @@ void AttentionTiles::weigh_by_softmax() {
 
 void AttentionTiles::weigh_by_lse() {
   code_.line("// Scores become weights.");
-  const std::string lse = p_.by_keys() ? fmt::format("other_lse[{}]", other_at()) : "own_lse[r]";
+  const std::string lse = p_.by_keys() ? "other_lse[j]" : "own_lse[r]";
   each_score(fmt::format("scores[r][j] = {};", power("scores[r][j] - " + lse)));
 }
 
 void AttentionTiles::score_gradients() {
   product("products", own_2(), other_2(), p_.e);
   code_.line("// Weights become gradients of the scores.");
-  const std::string delta = p_.by_keys() ? fmt::format("other_delta[{}]", other_at()) : "own_delta[r]";
+  const std::string delta = p_.by_keys() ? "other_delta[j]" : "own_delta[r]";
   each_score(fmt::format("scores[r][j] *= {} * (products[r][j] - {});", real(p_.scale), delta));
 }
 
 /// sums += weights by the block's rows.
 void AttentionTiles::sum(const char* sums, const Matrix& other, int64_t features) {
+  if (pairs()) return sum_pairs(sums, other, features);
   code_.open(fmt::format("for (int j = 0; j < {}; j += 4)", point_.block));
   code_.line(fmt::format("{} weight[{}][4];", number(), own_each()));
   each_row([&] { unroll("e", 4, fmt::format("weight[r][e] = {};", weight_at(own_at(), "j + e"))); });
   code_.open("UNROLL for (int e = 0; e < 4; ++e)");
-  read_features("other_" + other.name, "j + e", features);
+  read_features("x", "other_" + other.name, "j + e", features);
   each_row([&] { unroll("c", each(features), fmt::format("{}[r][c] += weight[r][e] * x[c];", sums)); });
   code_.close();
   code_.close();
@@ -279,7 +292,8 @@ GpuLaunch AttentionTiles::launch() {
           .groups = {p_.batches * (of_all() ? parts_ : ceil_div(p_.own(), point_.rows)), 1, 1},
           .group_size = {point_.items, 1, 1},
           .local_bytes = AttentionFootprint(p_).bytes(point_),
-          .arguments = p_.arguments};
+          .arguments = p_.arguments,
+          .compile_options = pairs() ? compile_options_for(*point_.dot) : ""};
 }
 
 }  // namespace athanor::gpu

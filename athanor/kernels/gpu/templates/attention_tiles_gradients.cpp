@@ -11,6 +11,13 @@
 
 namespace athanor::gpu {
 
+/// Where a row of a block comes among those of its items: rows of a pair follow each other.
+std::string AttentionTiles::place_in_block(const std::string& row) const {
+  if (!pairs()) return row;
+  const int64_t side = point_.side;
+  return fmt::format("({0}) / {1} * {1} + ({0}) % {2} * 2 + ({0}) % {1} / {2}", row, 2 * side, side);
+}
+
 /// An item's number of its part's copy: for each block of queries it has some rows of some features. They lie
 /// so that neighbouring items have neighbouring numbers.
 std::string AttentionTiles::copy(const std::string& j, const std::string& c, const std::string& item) const {
@@ -39,13 +46,18 @@ void AttentionTiles::load_added() {
 
 void AttentionTiles::sum_queries() {
   code_.line(fmt::format("// added += weights^T {}", own_1().name));
+  if (pairs()) return sum_queries_by_pairs();
   code_.open(fmt::format("for (int i = 0; i < {}; ++i)", point_.rows));
   code_.line(fmt::format("{} weight[{}];", number(), point_.query_each()));
   unroll("j", point_.query_each(),
          fmt::format("weight[j] = {};", weight_at("i", times("item_y", point_.query_each()) + " + j")));
-  read_features("own_" + own_1().name, "i", p_.d);
+  read_features("x", "own_" + own_1().name, "i", p_.d);
   each_query_feature("added[j][c] += weight[j] * x[c];");
   code_.close();
+  store_added();
+}
+
+void AttentionTiles::store_added() {
   each_query_feature(fmt::format("{} = added[j][c];", copy("j", "c", "item")));
 }
 
@@ -61,14 +73,15 @@ GpuLaunch AttentionTiles::sum_launch() {
                          p_.queries));
   code_.line(fmt::format("const int begin = row / {0} * {0};", point_.block));
   const int64_t vector = point_.vector(p_.d);
-  code_.line(fmt::format("const int item = row % {} / {} * {} + {} % {};", point_.block, point_.query_each(),
-                         point_.side, divided("feature", vector), point_.side));
+  code_.line(fmt::format("const int place = {};", place_in_block(fmt::format("row % {}", point_.block))));
+  code_.line(fmt::format("const int item = place / {} * {} + {} % {};", point_.query_each(), point_.side,
+                         divided("feature", vector), point_.side));
   code_.line(fmt::format("{} sum = 0;", number()));
   code_.open(fmt::format("UNROLL for (int part = 0; part < {}; ++part)", parts_));
   code_.line("// No query of the block sees a key of the others; they have written nothing here.");
   code_.line(fmt::format(
       "if (begin >= {}) sum += {};", first_block(times("part", point_.rows)),
-      copy(fmt::format("row % {}", point_.query_each()),
+      copy(fmt::format("place % {}", point_.query_each()),
            fmt::format("feature / {0} * {1} + feature % {1}", vector * point_.side, vector), "item")));
   code_.close();
   code_.line(p_.out.store("sum", fmt::format("{} + row * (i64){} + feature", p_.out.start, p_.out.row), "row",

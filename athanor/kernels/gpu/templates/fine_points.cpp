@@ -1,5 +1,6 @@
 // Points for devices of fine grain: many items run at once.
 #include <algorithm>
+#include <array>
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/points.h"
@@ -59,18 +60,21 @@ GpuCandidate fine_plain(const GemmProblem& p, const GpuTraits& traits) {
 std::vector<AttentionPoint> fine_attention(const AttentionProblem& problem,
                                            const AttentionFootprint& footprint, const GpuTraits& traits) {
   // Local memory holds one or two groups on a compute unit, so that large ones keep more of its SIMDs busy.
-  constexpr AttentionPoint large[] = {{64, 32, 256, 16},
-                                      {64, 16, 256, 16},
-                                      {32, 32, 256, 16},
-                                      {32, 16, 256, 16}},
-                           small[] = {{16, 32, 64, 8}, {16, 16, 64, 8}, {8, 16, 64, 8}, {8, 8, 64, 8}};
+  using FourPoints = std::array<AttentionPoint, 4>;
+  FourPoints large{{{64, 32, 256, 16}, {64, 16, 256, 16}, {32, 32, 256, 16}, {32, 16, 256, 16}}},
+      small{{{16, 32, 64, 8}, {16, 16, 64, 8}, {8, 16, 64, 8}, {8, 8, 64, 8}}};
+  for (const MatrixUnit& unit : traits.lane_units)
+    if (unit.form == MatrixUnit::Form::dot && unit.input == problem.dtype)
+      for (auto* points : {&large, &small})
+        for (AttentionPoint& point : *points) point.dot = &unit;
   const auto fits = [&](const AttentionPoint& point) {
     const bool too_many = point.rows > point.side && point.rows / 2 >= problem.own();
-    return !too_many && point.items <= traits.max_group_size && footprint.bytes(point) <= traits.local_bytes;
+    const bool in_pairs = !point.pairs() || point.block_each() % 2 == 0;
+    return !too_many && in_pairs && point.items <= traits.max_group_size &&
+           footprint.bytes(point) <= traits.local_bytes;
   };
   std::vector<AttentionPoint> points;
-  if (const auto found = std::ranges::find_if(large, fits); found != std::end(large))
-    points.push_back(*found);
+  if (const auto found = std::ranges::find_if(large, fits); found != large.end()) points.push_back(*found);
   for (const AttentionPoint& point : small)
     if (points.size() < 2 && fits(point)) points.push_back(point);
   // Large groups are the better guess if each compute unit gets one.
