@@ -5,7 +5,7 @@ plan. No chip is needed; build/release must be built. Exits with 77 if no compil
 
     tests/gpu_cost/matrix_units_test.py [--all] [CHIP ...]
 
-Without --all, each chip has one of f16 and bf16, and ResNet-18 no f32.
+Without --all, each chip has one of f16 and bf16, ResNet-18 is for three chips, and f32 for these and GPT-2 nano.
 """
 import concurrent.futures
 import json
@@ -27,10 +27,14 @@ from gpu_cost.compilers import ROOT, clang_for, nvrtc  # noqa: E402
 
 PROGRAM = ROOT / "build" / "release" / "athanor"
 CONTRACTIONS = re.compile(r"batch_matmul|attention|conv2d")
-# Instructions that multiply two matrices of 16-bit floats.
-UNITS = {"gfx1100": r"\bv_wmma_f32_16x16x16_{}\b", "gfx942": r"\bv_mfma_f32_\d+x\d+x\d+_{}\b",
-         "sm_86": r"\bmma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.{0}\.{0}\.f32\b"}
-
+MMA = r"\bmma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.{0}\.{0}\.f32\b"
+WGMMA = r"\bwgmma\.mma_async\.sync\.aligned\.m64n\d+k16\.f32\.{0}\.{0}\b"
+WMMA, MFMA = r"\bv_wmma_f32_16x16x16_{}\b", r"\bv_mfma_f32_\d+x\d+x\d+_?{}(_1k)?\b"
+# Instructions that multiply two matrices of 16-bit floats. sm_90a's large tiles have wgmma, small ones mma.sync.
+UNITS = {"gfx1100": WMMA, "gfx942": MFMA, "sm_86": MMA, "gfx1201": WMMA, "gfx90a": MFMA, "sm_75": MMA.replace("k16", "k8"),
+         "sm_80": MMA, "sm_89": MMA, "sm_90a": f"(?:{MMA}|{WGMMA})"}
+WHOLE = ("gfx1100", "gfx942", "sm_86")  # of which more than GPT-2 nano in one precision is looked at without --all
+BF16 = ("gfx942", "gfx90a", "sm_80", "sm_89")  # without --all; others: f16
 
 MODELS = {"gpt2-nano": [], "resnet18": ["--input", "3,32,32", "--batch-size", "64"]}
 
@@ -72,7 +76,17 @@ def findings_of(chip, model, precision, folder):
         has = any(re.search(UNITS[chip].format(one), code) for one in types)
         if has != (precision != "f32"):
             bad.append(f"{chip} {model} {precision}: {op} {'multiplies in 16 bits' if has else 'has no matrix instruction of ' + precision}")
+    if chip == "sm_90a" and precision != "f32" and not any(re.search(WGMMA.format(precision), code) for code in codes):
+        bad.append(f"{chip} {model} {precision}: no kernel has wgmma")
     return len(kernels), bad
+
+
+def plans_of(chip, everything):
+    """The (model, precision) that are looked at."""
+    if everything:
+        return [(model, one) for model in MODELS for one in ("f16", "bf16", "f32") if (chip, one) != ("sm_75", "bf16")]
+    one = "bf16" if chip in BF16 else "f16"
+    return [("gpt2-nano", one)] + ([("gpt2-nano", "f32"), ("resnet18", one)] if chip in WHOLE else [])
 
 
 def main():
@@ -88,11 +102,7 @@ def main():
     bad = 0
     with tempfile.TemporaryDirectory() as name:
         for chip in chips:
-            everything = "--all" in sys.argv
-            some = ("f16", "bf16") if everything else ("bf16",) if chip == "gfx942" else ("f16",)
-            for model, precision in ((m, p) for m in MODELS for p in (*some, "f32")):
-                if (model, precision) == ("resnet18", "f32") and not everything:
-                    continue
+            for model, precision in plans_of(chip, "--all" in sys.argv):
                 count, found = findings_of(chip, model, precision, pathlib.Path(name, f"{chip}-{model}-{precision}"))
                 print(f"{chip} {model} {precision}: {count} products, attentions and convolutions, {len(found)} with findings")
                 print(*(f"  {text}" for text in found), sep="\n" if found else "", end="\n" if found else "")
