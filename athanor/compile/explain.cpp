@@ -257,8 +257,9 @@ static std::string casts_of(const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
     const auto here =
         std::ranges::count_if(step.ops, [](const auto& op) { return op.starts_with("cast to "); });
-    const auto loops = static_cast<int64_t>(std::max<size_t>(1, step.loops.size()));
-    casts += here * loops;
+    // A chain names the casts of all its loops; loops of a joined launch have the same, which it names once.
+    const bool joined = step.loops.size() > 1 && !step.chained;
+    casts += joined ? here * std::ssize(step.loops) : here;
     if (here > 0 && here == std::ssize(step.ops)) ++alone;
   }
   return casts == 0 ? ""

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 #include <set>
 
 #include "athanor/base/error.h"
 #include "athanor/compile/graph.h"
+#include "athanor/compile/options.h"
 #include "athanor/graph/op.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
@@ -294,6 +296,63 @@ TEST(Autocast, CastsFuseIntoLoops) {
     alone += step.ops.size() == 1 && step.name().starts_with("cast to ");
   EXPECT_EQ(alone, 3) << explain(*plan);
   EXPECT_NE(explain(*plan).find("3 kernels of nothing else"), std::string::npos) << explain(*plan);
+}
+
+/// The casts between float types that explain() counts, and the kernels of nothing else.
+std::pair<int64_t, int64_t> casts_by_explain(const Plan& plan) {
+  const std::string text = explain(plan, 200);
+  std::smatch found;
+  if (!std::regex_search(text, found,
+                         std::regex("([0-9]+) casts between float types, ([0-9]+) kernels? of nothing else")))
+    return {0, 0};
+  return {std::stoll(found[1]), std::stoll(found[2])};
+}
+
+TEST(Autocast, ExplainCountsCasts) {
+  const Tensor x = uniform({64, 64}, -1, 1), w = uniform({64, 64}, -1, 1);
+  eval({x, w});
+  for (const Precision precision : {Precision::f32, Precision::bf16, Precision::f16}) {
+    const Autocast scope(precision);
+    const Tensor y = matmul(relu(matmul(x, w) * 2 + 1), w);
+    // By themselves: x, w (once) and the result. In the loop between the products: what it reads and writes.
+    const std::pair<int64_t, int64_t> casts = precision == Precision::f32 ? std::pair(0, 0) : std::pair(5, 3);
+    EXPECT_EQ(casts_by_explain(*plan_for({y})), casts) << to_string(precision);
+  }
+}
+
+// Loops that share a launch count once each: those of a chain have casts of their own, and those that a launch
+// computes for several values have the same.
+TEST(Autocast, ExplainCountsCastsOfLoopsThatShareALaunch) {
+  const Device gpu = parse_device("offline");  // which need not exist: one can make plans for it
+  constexpr int64_t rows = 2048, features = 96;
+  const auto step = [&](Precision precision) {
+    const Autocast scope(precision);
+    Tensor x = Tensor::from(HostArray(DType::f32, {rows, features}), gpu);
+    std::vector<Tensor> weights;
+    for (int layer = 0; layer < 3; ++layer)
+      weights.push_back(Tensor::from(HostArray(DType::f32, {features, features}), gpu).requires_grad());
+    Tensor h = x;
+    for (const Tensor& w : weights) h = h + matmul(layer_norm(h, 1), w);
+    sum(h * h).backward();
+    std::vector<Tensor> results;
+    for (const Tensor& w : weights) results.push_back(w.grad());
+    return plan_for(results);
+  };
+  for (const Precision precision : {Precision::bf16, Precision::f16}) {
+    const auto shared = step(precision);
+    EXPECT_TRUE(std::ranges::any_of(shared->steps,
+                                    [](const PlanStep& one) { return one.chained && one.loops.size() > 1; }));
+    EXPECT_TRUE(std::ranges::any_of(
+        shared->steps, [](const PlanStep& one) { return !one.chained && one.loops.size() > 1; }));
+    const ScopedDisable apart("chain,join");
+    int64_t casts = 0;
+    for (const PlanStep& one : step(precision)->steps) {
+      ASSERT_LE(one.loops.size(), 1U);
+      casts += std::ranges::count_if(one.ops, [](const auto& op) { return op.starts_with("cast to "); });
+    }
+    EXPECT_GT(casts, 12) << explain(*shared);
+    EXPECT_EQ(casts_by_explain(*shared).first, casts) << explain(*shared);
+  }
 }
 
 TEST(Precision, HasNames) {
