@@ -121,6 +121,7 @@ void Progress::waiting(const std::string& what, const std::string& how_far) {
 void Progress::started(const RunFacts& facts) {
   facts_ = facts;
   shown_at_ = Clock::now();
+  skipped_ = facts.skipped_before;
   const TrainConfig& config = facts.config;
   row("model ", fmt::format("{}, {} parameters{}", config.model, grouped(facts.parameters),
                             facts.trained == 0 || facts.trained == facts.parameters
@@ -208,6 +209,7 @@ void Progress::threads_changed(const ThreadFacts& facts) {
 }
 
 void Progress::stepped(const StepMetrics& metrics, double seconds) {
+  skipped_ += metrics.skipped ? 1 : 0;
   if (++steps_ > 1) step_seconds_.push_back(seconds);  // the first one compiles
   if (step_seconds_.size() > rate_steps) step_seconds_.pop_front();
   const double weight = std::max(recent, 1 / static_cast<double>(steps_));
@@ -224,9 +226,10 @@ void Progress::stepped(const StepMetrics& metrics, double seconds) {
   const double share = static_cast<double>(metrics.step) / static_cast<double>(facts_.steps_in_all);
   const std::string head =
       fmt::format("epoch {}/{}  {:3.0f} %", metrics.epoch, facts_.config.epochs, 100 * share);
+  const std::string skipped = skipped_ == 0 ? "" : fmt::format("  {} skipped", grouped(skipped_));
   const std::string tail =
-      fmt::format("{} {}  loss {:.3f}  {}  ETA {}{}", grouped(rate), unit.rate, recent_loss_,
-                  facts_.scoring->bar(recent_loss_, recent_accuracy_), whole_seconds(left), tuning_);
+      fmt::format("{} {}  loss {:.3f}  {}{}  ETA {}{}", grouped(rate), unit.rate, recent_loss_,
+                  facts_.scoring->bar(recent_loss_, recent_accuracy_), skipped, whole_seconds(left), tuning_);
   if (screen_.interactive)
     show(head, share, tail);
   else

@@ -57,7 +57,8 @@ class Progress : public Reporter {
   std::deque<double> step_seconds_;  // of the latest steps
   std::string tuning_;               // how far it is; "" when nothing is tuned
   double recent_loss_ = 0, recent_accuracy_ = 0;
-  int64_t steps_ = 0;  // that this process made
+  int64_t steps_ = 0;    // that this process made
+  int64_t skipped_ = 0;  // of the whole run, by loss scaling
 };
 
 }  // namespace athanor

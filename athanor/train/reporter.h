@@ -32,7 +32,8 @@ struct RunFacts {
   std::string data;               // "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   int64_t test_count = 0;         // images, or tokens
   std::shared_ptr<const Scoring> scoring = std::make_shared<ClassScoring>();
-  int64_t steps_before = 0;  // made earlier by the run that is resumed
+  int64_t steps_before = 0;    // made earlier by the run that is resumed
+  int64_t skipped_before = 0;  // of these, with loss scaling
   int64_t steps_in_epoch = 0;
   int64_t steps_in_all = 0;  // if nothing stops it
 };

@@ -148,6 +148,7 @@ RunFacts TrainingRun::facts() const {
           .test_count = task_->test_count(),
           .scoring = scoring_,
           .steps_before = state_.step,
+          .skipped_before = state_.skipped_steps,
           .steps_in_epoch = batches_->batches_in_epoch(),
           .steps_in_all = last_step()};
 }

@@ -132,5 +132,42 @@ TEST(Progress, ShowsHowFarTuningIs) {
   EXPECT_THAT(shown(), AllOf(HasSubstr("ETA"), Not(HasSubstr("tuning"))));
 }
 
+TEST(Progress, CountsSkippedStepsOfTheWholeRun) {
+  std::ostringstream out;
+  Progress progress(out, {.interactive = true, .columns = 200});
+  int64_t number = 0;
+  // Makes one more step, and returns what it printed.
+  const auto shown = [&](bool skipped) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    out.str({});
+    StepMetrics metrics;
+    metrics.step = ++number, metrics.loss_scale = 1024, metrics.skipped = skipped;
+    progress.stepped(metrics, 0.1);
+    return out.str();
+  };
+  RunFacts run = facts();
+  progress.started(run);
+  shown(false);  // the first step compiles
+  EXPECT_THAT(shown(false), AllOf(HasSubstr("ETA"), Not(HasSubstr("skipped"))));
+  EXPECT_THAT(shown(true), HasSubstr("  1 skipped  ETA"));
+  EXPECT_THAT(shown(false), HasSubstr("  1 skipped  ETA")) << "it stays";
+  StepMetrics hidden;
+  hidden.step = ++number, hidden.skipped = true;
+  progress.stepped(hidden, 0.1);  // too early for a new line
+  EXPECT_THAT(shown(false), HasSubstr("  2 skipped  ETA"));
+
+  run.steps_before = 5, run.skipped_before = 3;
+  std::ostringstream later;
+  Progress resumed(later, {.interactive = true, .columns = 200});
+  resumed.started(run);
+  for (const bool skipped : {false, true}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    StepMetrics metrics;
+    metrics.step = 6, metrics.skipped = skipped;
+    resumed.stepped(metrics, 0.1);
+  }
+  EXPECT_THAT(later.str(), HasSubstr("  4 skipped  ETA")) << "with those before";
+}
+
 }  // namespace
 }  // namespace athanor
