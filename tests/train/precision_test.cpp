@@ -65,6 +65,7 @@ TEST_F(PrecisionTest, LearnsFashionMnistAsInF32) {
         << precision;
   }
   EXPECT_LT(late_loss("f32"), 0.75 * steps("f32").front().loss);
+  EXPECT_EQ(steps("f16").front().loss_scale, 65536);
 }
 
 TEST_F(PrecisionTest, F16ShowsItsLossScale) {
