@@ -210,15 +210,17 @@ class Amd(unittest.TestCase):
         self.assertEqual(machine.registers["s6"], 0b10100)
 
     def test_sums_of_carries(self):
-        # 64-bit addition in each lane, as for addresses.
-        text = "\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx1100\"\nk:\n\tv_add_co_u32 v1, vcc_lo, -1, v0\n" \
-               "\tv_add_co_ci_u32_e32 v2, vcc_lo, 5, v3, vcc_lo\n\ts_endpgm\n\t.amdhsa_kernel k\n .wavefront_size: 32\n"
-        program = amd.read(text)
-        machine = predict.machine_for(rates.chip("gfx1100"), program, text, (32, 1, 1))
-        machine.registers["v3"] = 0
-        walk.walk(program, machine, None)
-        self.assertEqual(machine.registers["v1"][:3], [0xFFFFFFFF, 0, 1])
-        self.assertEqual(machine.registers["v2"][:3], [5, 6, 6])
+        # 64-bit addition in each lane, as for addresses. Before GFX9 the name does not say that there is a carry.
+        for chip, wave, low, high, carry in (("gfx1100", 32, "v_add_co_u32", "v_add_co_ci_u32_e32", "vcc_lo"),
+                                             ("gfx803", 64, "v_add_u32_e32", "v_addc_u32_e32", "vcc")):
+            text = f"\t.amdgcn_target \"amdgcn-amd-amdhsa--{chip}\"\nk:\n\t{low} v1, {carry}, -1, v0\n" \
+                   f"\t{high} v2, {carry}, 5, v3, {carry}\n\ts_endpgm\n\t.amdhsa_kernel k\n .wavefront_size: {wave}\n"
+            program = amd.read(text)
+            machine = predict.machine_for(rates.chip(chip), program, text, (wave, 1, 1))
+            machine.registers["v3"] = 0
+            walk.walk(program, machine, None)
+            self.assertEqual(machine.registers["v1"][:3], [0xFFFFFFFF, 0, 1], chip)
+            self.assertEqual(machine.registers["v2"][:3], [5, 6, 6], chip)
 
     def test_conditions_of_scalars(self):
         """Each instruction after a comparison that holds: the value of SCC then, or None if it is not worked out."""
@@ -615,7 +617,8 @@ class Occupancy(unittest.TestCase):
         for chip, registers, wave, waves in (("gfx906", 108, 64, 2), ("gfx942", 108, 64, 4), ("gfx1100", 108, 32, 12), ("gfx90a", 128, 64, 4),
                                              ("gfx90a", 129, 64, 3), ("gfx1030", 128, 32, 8), ("gfx1030", 129, 32, 7), ("gfx906", 24, 64, 10),
                                              ("gfx1100", 96, 32, 16), ("gfx1100", 97, 32, 12), ("gfx1102", 128, 32, 8),
-                                             ("gfx908", 128, 64, 2), ("gfx1201", 100, 32, 12), ("gfx1151", 108, 32, 12), ("gfx906", 25, 64, 9)):
+                                             ("gfx908", 128, 64, 2), ("gfx1201", 100, 32, 12), ("gfx1151", 108, 32, 12), ("gfx906", 25, 64, 9),
+                                             ("gfx803", 132, 64, 1), ("gfx900", 128, 64, 2), ("gfx1012", 196, 32, 5)):
             self.assertEqual(self.waves(chip, registers, wave, 0, wave), waves, f"{chip} with {registers} registers")
 
     def test_a_group_that_does_not_fit(self):

@@ -137,7 +137,10 @@ def read_line(line, wave, new_counters):
     for half in line.split(" :: "):
         name, _, rest = half.strip().partition(" ")
         name = re.sub(r"_(e32|e64|dpp|dpp8|sdwa|e64_dpp|vi|gfx\d+)$", "", name)
-        parts.append(one_instruction(name, split_operands(rest.strip()), line, wave, new_counters))
+        operands = split_operands(rest.strip())
+        if len(operands) > 3:  # before GFX9 this name has a carry
+            name = re.sub(r"^v_(add|sub|subrev)_u32$", r"v_\1_co_u32", name)
+        parts.append(one_instruction(name, operands, line, wave, new_counters))
     return parts[0] if len(parts) == 1 else merged(parts, line)
 
 
