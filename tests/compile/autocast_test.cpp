@@ -320,8 +320,8 @@ TEST(Autocast, ExplainCountsCasts) {
   }
 }
 
-// Loops that share a launch count once each: those of a chain have casts of their own, and those that a launch
-// computes for several values have the same.
+// Loops that share a launch count once each: those of a chain have casts of their own, and those that a
+// launch computes for several values have the same.
 TEST(Autocast, ExplainCountsCastsOfLoopsThatShareALaunch) {
   const Device gpu = parse_device("offline");  // which need not exist: one can make plans for it
   constexpr int64_t rows = 2048, features = 96;
