@@ -213,7 +213,7 @@ constexpr MatrixUnit sm_70[] = {{"mma 16x16x4", "mma.sync.aligned.m8n8k4.row.col
 constexpr MatrixUnit sm_75[] = {
     mma("mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 2, f16, f32),
     mma("mma 16x8x16", "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32", 16, 4, i8, i32)};
-constexpr std::array sm_80 = {
+constexpr std::array sm_86 = {
     mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16, 2, f16, f32),
     mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16, 2, bf16, f32),
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32),
@@ -223,7 +223,7 @@ constexpr std::array sm_80 = {
 constexpr std::array f8_units = {
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", 32, 4, f8e4m3, f32),
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 4, f8e5m2, f32)};
-constexpr auto sm_89 = joined(sm_80, f8_units);
+constexpr auto sm_89 = joined(sm_86, f8_units);
 
 /// They keep about 14 bits of a sum (DeepSeek-V3, arXiv:2412.19437, section 3.3.2, which promotes as often).
 constexpr MatrixUnit promoted(MatrixUnit unit) {
@@ -255,7 +255,15 @@ constexpr std::array<MatrixUnit, Count> widened(std::array<MatrixUnit, Count> un
   for (MatrixUnit& unit : units) unit.as_f16 = true;
   return units;
 }
-constexpr auto sm_90 = joined(sm_80, widened(f8_units));
+/// An A100's units (its white paper), and what mma.sync reaches of an H100's, within a quarter.
+template <size_t Count>
+constexpr std::array<MatrixUnit, Count> of_a100(std::array<MatrixUnit, Count> units) {
+  for (MatrixUnit& unit : units)
+    unit.flops_cycle = unit.as_f16 ? 2048 : 4096 / static_cast<int>(size_of(unit.input));
+  return units;
+}
+constexpr auto sm_80 = of_a100(sm_86);
+constexpr auto sm_90 = of_a100(joined(sm_86, widened(f8_units)));
 constexpr auto sm_90a = joined(sm_90_wgmma, sm_90);
 
 /// The sum of two products of f16, or four of i8. A lane's rows and columns lie apart, so that lanes read
@@ -294,8 +302,21 @@ constexpr std::array mixed_halves = {dot("mix 16x32", "__builtin_fmaf", f16, f32
 constexpr std::array four_bytes = {dot("dot4 16x32", "__builtin_amdgcn_sdot4", i8, i32, "int")};
 constexpr std::array cuda_bytes = {dot("dp4a 16x32", "dp4a.s32.s32", i8, i32, "")};
 constexpr auto hip_dots = joined(lanes, two_halves, four_bytes);
-constexpr auto hip_mixed = joined(lanes, mixed_halves);
 constexpr auto cuda_dots = joined(lanes, cuda_bytes);
+/// Of compute units with 64 lanes. In the same time a lane sums one product of f32, two of f16, four of i8.
+template <size_t Count>
+constexpr std::array<MatrixUnit, Count> of_64_lanes(std::array<MatrixUnit, Count> units) {
+  for (MatrixUnit& unit : units) unit.flops_cycle = 512 / static_cast<int>(size_of(unit.input));
+  return units;
+}
+constexpr auto lanes_64 = of_64_lanes(lanes);
+constexpr auto hip_dots_64 = of_64_lanes(hip_dots);
+constexpr auto cuda_dots_64 = of_64_lanes(cuda_dots);
+constexpr auto mixed_64 = [] {
+  auto units = joined(lanes_64, mixed_halves);
+  units.back().flops_cycle = units.front().flops_cycle;  // an FMA for each product
+  return units;
+}();
 
 int capability(std::string_view architecture) {
   int number = 0;
@@ -339,7 +360,8 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
     if (architecture == "sm_90a") return sm_90a;
     if (capability(architecture) >= 90 && capability(architecture) < 120) return sm_90;
     if (capability(architecture) >= 89) return sm_89;
-    if (capability(architecture) >= 80) return sm_80;
+    if (capability(architecture) > 80) return sm_86;
+    if (capability(architecture) == 80) return sm_80;
     if (capability(architecture) >= 75) return sm_75;
     if (capability(architecture) >= 70) return sm_70;
   }
@@ -347,13 +369,18 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
 }
 
 std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view architecture) {
-  if (target == GpuTarget::cuda && capability(architecture) >= 61) return cuda_dots;
-  const bool has_dots = target == GpuTarget::hip &&
-                        (architecture.starts_with("gfx906") || architecture.starts_with("gfx103") ||
-                         architecture.starts_with("gfx1011") || architecture.starts_with("gfx1012"));
-  const bool mixes = target == GpuTarget::hip && architecture.starts_with("gfx1010");
-  if (mixes) return hip_mixed;
-  return has_dots ? std::span<const MatrixUnit>(hip_dots) : std::span<const MatrixUnit>(lanes);
+  if (target == GpuTarget::cuda) {
+    const int known = capability(architecture);
+    const bool few = known == 60 || (known >= 70 && known <= 80);
+    if (known >= 61) return few ? cuda_dots_64 : cuda_dots;
+    return few ? lanes_64 : lanes;
+  }
+  if (target != GpuTarget::hip) return lanes;
+  // From gfx11 on, an instruction is two FMA of each of 64 lanes.
+  if (architecture.starts_with("gfx11") || architecture.starts_with("gfx12")) return lanes;
+  const bool has_dots = architecture.starts_with("gfx906") || architecture.starts_with("gfx103") ||
+                        architecture.starts_with("gfx1011") || architecture.starts_with("gfx1012");
+  return has_dots ? std::span<const MatrixUnit>(hip_dots_64) : std::span<const MatrixUnit>(lanes_64);
 }
 
 bool has_async_copies(GpuTarget target, std::string_view architecture) {

@@ -44,8 +44,8 @@ struct MatrixUnit {
   DType input, output;       // of A and B; of C
   std::string_view operand;  // of built-ins: the element type of the vectors that they take
   LaneLayout a, b, c;
-  /// Additions and multiplications in a cycle of all such units of a compute unit (AMD's matrix instruction
-  /// calculator); 0: not known.
+  /// Additions and multiplications in a cycle of all such units, or of the lanes, of a compute unit (AMD's
+  /// matrix instruction calculator, data sheets); 0: not known.
   int flops_cycle = 0;
   bool tf32 = false;     // factors of f32 are rounded to 10 bits of mantissa
   bool as_f16 = false;   // the compiler widens factors of 8 bits first, which takes registers
@@ -84,8 +84,8 @@ struct MatrixUnit {
 std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view architecture);
 
 /// The units that are used where there is no matrix unit: 32 lanes multiply 4 x 4 elements each, in f32 by
-/// FMA, in f16 if the architecture sums two products at once or multiplies the halves of a register, and in i8
-/// if it sums four.
+/// FMA, in f16 if the architecture sums two products at once or multiplies halves of registers, and in i8 if it
+/// sums four.
 std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view architecture);
 
 /// Whether the architecture copies from global to local memory by itself (ASYNC_COPY in the kernel language).

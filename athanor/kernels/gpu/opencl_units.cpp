@@ -162,6 +162,8 @@ std::vector<MatrixUnit> opencl_units(const OpenClHints& hints) {
   if (hints.amd) add(dots);
   const auto lanes = lane_units(GpuTarget::opencl, "");
   all.insert(all.end(), lanes.begin(), lanes.end());
+  for (MatrixUnit& unit : all)
+    if (unit.of_lanes()) unit.flops_cycle = 0;  // how many lanes a compute unit has is not known
   return all;
 }
 

@@ -66,6 +66,17 @@ LaneRates lane_rates(const GpuTraits& traits) {
   return rates;
 }
 
+/// How long local memory is busy with a tile, divided by the time of its multiplications: it takes the
+/// elements once, and each wave reads those of its part. 0 if the unit's rate is not known.
+double time_of_local_memory(const TilePoint& point) {
+  const auto m = static_cast<double>(point.m), n = static_cast<double>(point.n),
+             wave_m = m / static_cast<double>(point.waves_m), wave_n = n / static_cast<double>(point.waves_n);
+  const double elements = 1 / m + 1 / n + 1 / wave_m + 1 / wave_n;  // for a product and its addition
+  constexpr double bytes_cycle = 128;
+  return elements * static_cast<double>(size_of(point.unit->input)) * point.unit->flops_cycle / 2 /
+         bytes_cycle;
+}
+
 /// How many times as fast as f16 a matrix unit multiplies. Half as many bits take half as long.
 double times_f16(const MatrixUnit& unit, const GpuTraits& traits) {
   const auto f16 = std::ranges::find(traits.matrix_units, DType::f16, &MatrixUnit::input);
@@ -87,8 +98,10 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   if (point.streams > 0)
     full_rounds = static_cast<double>(groups) / traits.compute_units +
                   (point.streams / traits.compute_units % 2 == 1 ? 0.1 : 0);
-  // A unit multiplies on 128 lanes; a single group of fewer leaves some of them idle.
-  if (point.streams == 0) full_rounds = std::max(full_rounds, 128.0 / static_cast<double>(point.items()));
+  // A unit has four SIMDs (or a pair of units has), for waves of 32 lanes or of 64. Without a wave they are
+  // idle.
+  const double lanes = traits.sheet != nullptr && traits.sheet->wave_width == "64" ? 256 : 128;
+  if (point.streams == 0) full_rounds = std::max(full_rounds, lanes / static_cast<double>(point.items()));
   // With two stages, a copy must arrive within one tile's multiplications.
   double waiting = point.async && point.stages == 2 ? 1.25 : 1;
   // Without asynchronous copies, all waves of a group that fills a multiprocessor wait at its barriers; of
@@ -97,9 +110,11 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   const bool may_copy = point.unit->form == MatrixUnit::Form::mma || point.unit->reads_local();
   if (may_copy && !point.async && work > 128.0 * 128) waiting *= 1.2;
   // A lane with 4 x 4 sums reads twice as many bytes of local memory for a multiplication as one with 8 x 8.
-  // Where 128 lanes share 128 bytes in a cycle (sm_86, gfx1100), it multiplies half as fast; elsewhere not.
-  // This and the numbers below are between what chips need, chosen with tools/check-gpu-kernels --guesses.
-  if (point.unit->of_lanes() && point.m * point.n < 64 * point.items()) waiting *= 1.5;
+  // Where 128 lanes share 128 bytes in a cycle (sm_86, gfx1100), it multiplies half as fast; where 64 do
+  // (their rate is known), hardly slower. This and the numbers below are between what chips need, chosen with
+  // tools/check-gpu-kernels --guesses.
+  if (point.unit->of_lanes() && point.m * point.n < 64 * point.items())
+    waiting *= point.unit->flops_cycle == 0 ? 1.5 : 1.1;
   // With 8 x 8 sums and longer steps than 8, an FMA kernel needs more than 128 registers, and a unit holds
   // half as many groups: gfx1030 29 % and gfx906 22 % more time, sm_86 6 %.
   if (point.unit->form == MatrixUnit::Form::fma && point.k > 8 && point.m * point.n >= 64 * point.items())
@@ -134,7 +149,11 @@ double cost_of(const TileProblem& problem, const TilePoint& point, const GpuTrai
   // takes as long. (A unit that multiplies f32 at an eighth of f16's rate needs half of it.)
   const auto bytes = static_cast<double>(size_of(point.unit->input));
   const double of_f16 = point.unit->of_lanes() ? 2 / bytes : times_f16(*point.unit, traits);
-  const double reading = std::hypot(1, (fast ? 48 : 24) * std::min(of_f16 * bytes, 1.0) / reuse);
+  double reading = std::hypot(1, (fast ? 48 : 24) * std::min(of_f16 * bytes, 1.0) / reuse);
+  // Beside units as fast as an A100's, waves with small tiles wait for local memory: 32 x 64 by four waves
+  // are predicted to reach 44 % of the peak, 64 x 64 67 %. Half of it counts: short loops wait for more.
+  if (point.unit->form == MatrixUnit::Form::mma)
+    reading = (reading + std::max(reading, time_of_local_memory(point))) / 2;
   double products = rate * waiting * full_rounds * work * reading * part_k;
   if (point.splits == 1 && point.streams == 0) return products;
   auto part_bytes = static_cast<double>(2 * 4 * point.splits * p.batch * p.m * p.n);
