@@ -84,8 +84,8 @@ struct MatrixUnit {
 std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view architecture);
 
 /// The units that are used where there is no matrix unit: 32 lanes multiply 4 x 4 elements each, in f32 by
-/// FMA, in f16 if the architecture sums two products at once or multiplies halves of registers, and in i8 if it
-/// sums four.
+/// FMA, in f16 if the architecture sums two products at once or multiplies halves of registers, and in i8 if
+/// it sums four.
 std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view architecture);
 
 /// Whether the architecture copies from global to local memory by itself (ASYNC_COPY in the kernel language).
