@@ -517,11 +517,12 @@ ManyLoops many_loops(DType type, const Ints& extents,
   return all;
 }
 
-/// The device's, the other grain's, and the latter's with vectors.
+/// The device's, those without tables of buffers, the other grain's, and the latter's with vectors.
 std::vector<GpuTraits> grains_of(const gpu::GpuDevice& device) {
-  GpuTraits other = device.facts().traits;
+  GpuTraits apart = device.facts().traits, other = apart;
+  apart.buffer_tables = false;
   other.grain = other_grain(other.grain);
-  return {device.facts().traits, other, with_vectors(other)};
+  return {device.facts().traits, apart, other, with_vectors(other)};
 }
 
 /// Checks that one launch computes what the loops do one by one.
@@ -547,6 +548,33 @@ TEST(GpuLoops, ManyInOneLaunchAreThoseOneByOne) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
       EXPECT_NE(joined_source(all, grains_of(device).back()).find("READ_ALIGNED("), std::string::npos);
       check_joined(device, all);
+    }
+  }
+}
+
+// Loop i updates the i-th buffer by two of four others. A table has these for each loop; 170 loops fill it.
+TEST(GpuLoops, ManyLoopsFitATableOfBuffersOrNot) {
+  ATHANOR_NEEDS_GPU();
+  for (const int count : {170, 171}) {
+    ManyLoops all = many_loops(DType::f32, Ints(static_cast<size_t>(count), 5));
+    for (int i = 0; i < count; ++i)
+      for (LoopOperand& o : all.programs[static_cast<size_t>(i)].operands) {
+        const int first =
+            i == 0 ? 0 : 1 + 3 * i;  // of this loop's own buffers; the third is the first loop's
+        o.buffer = o.buffer == first + 1 ? count + i % 2 : o.buffer == 2 ? count + 2 + i / 2 % 2 : i;
+      }
+    all.start.data.resize(static_cast<size_t>(count) + 4);
+    for (LoopProgram& p : all.programs) p.buffers = count + 4;
+    Memory want = all.start;
+    for (const LoopProgram& p : all.programs) reference::Interpreter(p, want.addresses()).run();
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      const GpuTraits& traits = device.facts().traits;
+      if (traits.max_buffers < count + 4) continue;
+      EXPECT_EQ(joined_source(all, traits).find("BUFFERS(") != std::string::npos,
+                traits.buffer_tables && count == 170);
+      const Memory got = run_on(device, gpu_joined_loops(all.programs, traits), all.start);
+      for (const LoopProgram& p : all.programs) expect_close(p, got, want, 1e-6, std::to_string(count));
     }
   }
 }

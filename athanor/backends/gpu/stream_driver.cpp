@@ -218,6 +218,8 @@ void StreamDriver::launch(Stream stream, const Launch& launch, Span* span) {
   if (code != 0) addresses.push_back(address_of(launch.fault));
   std::vector<void*> arguments;
   arguments.reserve(addresses.size() + 1);
+  // The driver reads as many as the kernel has parameters. A kernel that takes a table of all its buffers has
+  // one, which begins at the first address.
   for (void*& address : addresses) arguments.push_back(static_cast<void*>(&address));
   if (code != 0) arguments.push_back(&code);
   std::vector<TensorMap> maps;

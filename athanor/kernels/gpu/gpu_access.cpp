@@ -41,6 +41,7 @@ void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view arch
   traits.registers = true;
   traits.async_copies = has_async_copies(target, architecture);
   traits.box_copies = has_box_copies(target, architecture);
+  traits.buffer_tables = target != GpuTarget::opencl;
 }
 
 void set_driver_facts(GpuTraits& traits, GpuTarget target, std::string_view architecture) {

@@ -41,6 +41,7 @@ struct GpuTraits {
   bool registers = false;      // kernels may read and write memory by registers (READ_REGISTERS)
   bool async_copies = false;   // and copy from global to local memory by ASYNC_COPY
   bool box_copies = false;     // and by COPY_BOX
+  bool buffer_tables = false;  // kernels may take all their buffers as one parameter (BUFFERS)
 
   /// The most local memory of a work-group, for kernels that ask for it at launch (LOCAL_AT_LAUNCH).
   int64_t most_local_bytes() const { return std::max(local_bytes, local_bytes_at_launch); }
@@ -67,8 +68,8 @@ struct GpuLaunch {
   std::array<int64_t, 3> group_size = {1, 1, 1};
   int64_t local_bytes = 0;       // local memory of a work-group, which the source declares
   bool local_at_launch = false;  // the source declares it by LOCAL_AT_LAUNCH
-  /// What a parameter of the entry point is bound to: one of the Kernel's buffers (inputs, output, scratch),
-  /// and an offset into it in bytes.
+  /// What a parameter of the entry point, or an element of its table of buffers, is bound to: one of the
+  /// Kernel's buffers (inputs, output, scratch), and an offset into it in bytes.
   struct Argument {
     int buffer = 0;
     int64_t byte_offset = 0;

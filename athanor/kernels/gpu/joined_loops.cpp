@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
+#include <utility>
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/base/error.h"
@@ -13,9 +13,19 @@
 
 namespace athanor {
 namespace gpu {
+namespace {
+
+// Its strides come from a program with a dimension. The longest program decides on vectors.
+const LoopProgram& pattern_of(std::span<const LoopProgram> programs) {
+  return *std::ranges::max_element(programs, {}, [](const LoopProgram& program) {
+    return std::pair(!program.space.empty(), program.iterations());
+  });
+}
+
+}  // namespace
 
 JoinedLoops::JoinedLoops(std::span<const LoopProgram> programs, const GpuTraits& traits)
-    : programs_(programs), pattern_(programs.front()) {
+    : programs_(programs), pattern_(pattern_of(programs)), buffers_(programs, pattern_, traits) {
   int64_t largest = 1, far = 0, all = 0;
   for (const LoopProgram& program : programs) {
     all += program.iterations();
@@ -36,12 +46,6 @@ JoinedLoops::JoinedLoops(std::span<const LoopProgram> programs, const GpuTraits&
                                     traits.grain->joined_elements, most_elements);
   each_ = std::min(each_, enough);
   index_type_ = std::max(far, largest) > INT32_MAX - items_ * each_ ? "i64" : "i32";
-  // The pattern's strides come from a program with a dimension. The longest program decides on vectors.
-  for (const LoopProgram& program : programs)
-    if (program.iterations() == largest) pattern_ = program;
-  for (const LoopProgram& program : programs)
-    if (pattern_.space.empty()) pattern_ = program;
-  name_buffers();
   for (const VectorRows& rows : vector_rows(pattern_, traits))
     if (rows.width <= each_ && !rows.begins_before()) width_ = std::max(width_, rows.width);
   checks_ = width_ > 1 || std::ranges::any_of(programs, [&](const LoopProgram& program) {
@@ -49,22 +53,10 @@ JoinedLoops::JoinedLoops(std::span<const LoopProgram> programs, const GpuTraits&
             });
 }
 
-void JoinedLoops::name_buffers() {
-  std::map<std::vector<int>, int> names;
-  for (size_t o = 0; o < pattern_.operands.size(); ++o) {
-    std::vector<int> buffers;
-    for (const LoopProgram& program : programs_) buffers.push_back(program.operands[o].buffer);
-    const auto [it, fresh] = names.emplace(buffers, static_cast<int>(bound_.size()));
-    if (fresh) bound_.push_back(std::move(buffers));
-    pattern_.operands[o].buffer = it->second;
-  }
-  pattern_.buffers = static_cast<int>(bound_.size());
-}
-
 GpuCandidate JoinedLoops::run() {
   GpuLaunch launch;
   launch.name = "joined";
-  open_kernel(launch);
+  buffers_.open_kernel(code_, launch);
   choose_loop(launch);
   code_.line(fmt::format("const {0} at = ({0})(group - first) * {1} + LOCAL_ID(0){2};", index_type_,
                          items_ * each_, width_ == 1 ? "" : fmt::format(" * {}", width_)));
@@ -86,34 +78,15 @@ GpuCandidate JoinedLoops::finish(GpuLaunch& launch, const char* what) {
   return {fmt::format("{} {}", programs_.size(), what), {}, 0, {std::move(launch)}};
 }
 
-void JoinedLoops::open_kernel(GpuLaunch& launch) {
-  std::vector<DType> types(static_cast<size_t>(programs_.front().buffers), DType::u8);
-  for (const LoopProgram& program : programs_)
-    for (const LoopOperand& o : program.operands) types[static_cast<size_t>(o.buffer)] = o.dtype;
-  std::string parameters;
-  for (size_t b = 0; b < types.size(); ++b) {
-    parameters +=
-        fmt::format("{}BUFFER(STORED({}), buffer{})", b == 0 ? "" : ", ", language_name(types[b]), b);
-    launch.arguments.push_back({static_cast<int>(b), 0});
-  }
-  code_.open(fmt::format("KERNEL void {}({})", launch.name, parameters));
-  for (size_t b = 0; b < types.size(); ++b)
-    code_.line(fmt::format("BIND(STORED({}), buffer{});", language_name(types[b]), b));
-}
-
-void JoinedLoops::declare_loop() {
-  const auto types = buffer_types(pattern_);
-  code_.line("const i32 group = GROUP_ID(0);");
-  if (checks_) code_.line(fmt::format("{} size = {};", index_type_, programs_.front().iterations()));
-  for (size_t m = 0; m < bound_.size(); ++m)
-    code_.line(
-        fmt::format("GLOBAL STORED({}) *m{} = buffer{};", language_name(types[m]), m, bound_[m].front()));
-}
-
 // Selections, not branches: a CPU's compiler moves them out of its loop over work-items and vectorises that
 // loop.
 void JoinedLoops::choose_loop(GpuLaunch& launch) {
-  declare_loop();
+  code_.line("const i32 group = GROUP_ID(0);");
+  if (checks_) code_.line(fmt::format("{} size = {};", index_type_, programs_.front().iterations()));
+  if (buffers_.table())
+    code_.line("i32 loop = 0;");
+  else
+    buffers_.declare(code_, "");
   code_.line("i32 first = 0;");
   int64_t groups = 0;
   for (size_t p = 0; p < programs_.size(); ++p) {
@@ -121,12 +94,13 @@ void JoinedLoops::choose_loop(GpuLaunch& launch) {
       const std::string here = fmt::format("group >= {}", groups);
       code_.line(fmt::format("first = {} ? {} : first;", here, groups));
       if (checks_) code_.line(fmt::format("size = {} ? {} : size;", here, programs_[p].iterations()));
-      for (size_t m = 0; m < bound_.size(); ++m)
-        if (bound_[m][p] != bound_[m][p - 1])
-          code_.line(fmt::format("m{0} = {1} ? buffer{2} : m{0};", m, here, bound_[m][p]));
+      if (buffers_.table()) code_.line(fmt::format("loop = {} ? {} : loop;", here, p));
+      for (const size_t m : buffers_.changed(p, p - 1))
+        code_.line(fmt::format("m{0} = {1} ? buffer{2} : m{0};", m, here, buffers_.buffer(m, p)));
     }
     groups += ceil_div(programs_[p].iterations(), items_ * each_);
   }
+  if (buffers_.table()) buffers_.declare(code_, "loop");
   launch.groups = {groups, 1, 1};
 }
 

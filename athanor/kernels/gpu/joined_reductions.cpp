@@ -17,7 +17,7 @@ JoinedReductions::JoinedReductions(std::span<const LoopProgram> programs, const 
 GpuCandidate JoinedReductions::run() {
   GpuLaunch launch;
   launch.name = "joined_reductions";
-  open_kernel(launch);
+  buffers_.open_kernel(code_, launch);
   if (items_ > 1) {
     declare_shared(code_, items_);
     launch.local_bytes = items_ * shared_bytes();
@@ -44,12 +44,14 @@ GpuCandidate JoinedReductions::run() {
 // A branch, not selections: Clang would keep each comparison, for the choice of the result's buffer behind
 // the loop over elements, in more registers than a wave has.
 void JoinedReductions::branch_to_loop() {
-  declare_loop();
+  code_.line("const i32 group = GROUP_ID(0);");
+  code_.line(fmt::format("{} size = {};", index_type_, programs_.front().iterations()));
+  buffers_.declare(code_, "group");
   code_.open("switch (group)");
   for (size_t p = 1; p < programs_.size(); ++p) {
     std::string text = fmt::format("case {}: size = {};", p, programs_[p].iterations());
-    for (size_t m = 0; m < bound_.size(); ++m)
-      if (bound_[m][p] != bound_[m].front()) text += fmt::format(" m{} = buffer{};", m, bound_[m][p]);
+    for (const size_t m : buffers_.changed(p, 0))
+      text += fmt::format(" m{} = buffer{};", m, buffers_.buffer(m, p));
     code_.line(text + " break;");
   }
   code_.close();
