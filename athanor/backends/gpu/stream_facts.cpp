@@ -52,7 +52,6 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int hand
   // The limit for launches, if they can ask for more.
   if (api.function_allow != nullptr)
     traits.local_bytes_at_launch = attribute(api.attributes.shared_memory_at_launch, 0);
-  traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many
   traits.f64 = traits.f16 = traits.atomics_64 = true;
   add_architecture(traits, api.target, compiled_for_);
   if (compiler_.known_units != nullptr)

@@ -42,6 +42,8 @@ void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view arch
   traits.async_copies = has_async_copies(target, architecture);
   traits.box_copies = has_box_copies(target, architecture);
   traits.buffer_tables = target != GpuTarget::opencl;
+  // The 4 KiB of parameters that CUDA and HIP take hold twice as many.
+  traits.max_buffers = traits.buffer_tables ? 256 : GpuTraits{}.max_buffers;
 }
 
 void set_driver_facts(GpuTraits& traits, GpuTarget target, std::string_view architecture) {
