@@ -6,6 +6,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/graph/op.h"
+#include "athanor/graph/whole_number.h"
 
 namespace athanor {
 namespace {
@@ -173,7 +174,7 @@ class Emitter {
     step.value = value;
     step.int_value = is_float(type)      ? 0
                      : type == DType::b8 ? static_cast<int64_t>(value != 0)
-                                         : static_cast<int64_t>(value);
+                                         : whole_number(value);
     return step;
   }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "athanor/graph/whole_number.h"
+
 namespace athanor {
 
 std::vector<double> to_doubles(const HostArray& array) {
@@ -32,7 +34,7 @@ HostArray from_doubles(DType dtype, const Shape& shape, std::span<const double> 
       if constexpr (std::is_same_v<T, bool>) {
         out[i] = values[i] != 0;
       } else if constexpr (std::is_integral_v<T>) {
-        out[i] = static_cast<T>(static_cast<int64_t>(values[i]));
+        out[i] = static_cast<T>(whole_number(values[i]));
       } else if constexpr (std::is_same_v<T, double>) {
         out[i] = values[i];
       } else {

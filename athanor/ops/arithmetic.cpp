@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "athanor/graph/whole_number.h"
 #include "athanor/ops/creation.h"
 #include "athanor/ops/define.h"
 #include "athanor/ops/elementwise.h"
@@ -214,10 +215,8 @@ Tensor clamp(Operand x, double low, double high) {
           if constexpr (std::is_integral_v<T>) {
             constexpr auto lowest = static_cast<double>(std::numeric_limits<T>::lowest());
             constexpr auto highest = static_cast<double>(std::numeric_limits<T>::max());
-            if (low > lowest)
-              result = maximum(result, static_cast<int64_t>(std::ceil(std::min(low, highest))));
-            if (high < highest)
-              result = minimum(result, static_cast<int64_t>(std::floor(std::max(high, lowest))));
+            if (low > lowest) result = maximum(result, whole_number(std::ceil(std::min(low, highest))));
+            if (high < highest) result = minimum(result, whole_number(std::floor(std::max(high, lowest))));
           }
         });
         return result;

@@ -46,6 +46,14 @@ TEST(Elementwise, NumbersTakeTheTensorsDtype) {
   EXPECT_EQ(values(i64({1}) + (int64_t{1} << 40)), Doubles{static_cast<double>((int64_t{1} << 40) + 1)});
 }
 
+TEST(Elementwise, TheLargestIntegerIsANumberToo) {
+  constexpr auto largest = std::numeric_limits<int64_t>::max();
+  const Tensor x = i64({largest, 5, -largest - 1});
+  EXPECT_EQ(values(equal(x, largest)), (Doubles{1, 0, 0}));
+  EXPECT_EQ(maximum(x, largest).to_vector<int64_t>(), (std::vector<int64_t>{largest, largest, largest}));
+  EXPECT_EQ(minimum(x, -largest - 1).to_vector<int64_t>(), std::vector<int64_t>(3, -largest - 1));
+}
+
 TEST(Elementwise, ShapesBroadcastAndGradientsSumBack) {
   Tensor a = reshape(f64({1, 2, 3}), {3, 1}), b = f64({10, 20});
   a.requires_grad(), b.requires_grad();
@@ -154,6 +162,7 @@ TEST(Elementwise, Clamp) {
   EXPECT_EQ(values(x.grad()), (Doubles{0, 1, 1, 0, 0}));
   EXPECT_EQ(values(clamp(of(DType::u8, {0, 5, 250}), 2.5, 1000)), (Doubles{3, 5, 250}));
   EXPECT_EQ(values(clamp(i64({-5, 5}), -infinity, 1)), (Doubles{-5, 1}));
+  EXPECT_EQ(values(clamp(i64({-5, 5}), 1e19, infinity)), (Doubles{0x1p63, 0x1p63}));
 }
 
 TEST(Elementwise, SmallNumbersKeepTheirDigits) {

@@ -78,6 +78,9 @@ TEST(Movement, JoiningAndSplitting) {
 
 TEST(Movement, PaddingAndTurning) {
   EXPECT_EQ(longs(pad(counted({2, 2}), {1, 0}, {0, 1}, 9)), (Longs{9, 9, 9, 0, 1, 9, 2, 3, 9}));
+  for (const double value : {3e9, 1e30, -1e30})  // wraps, as in full()
+    EXPECT_EQ(pad(zeros({1}, DType::i32), {1}, {0}, value).to_vector<int32_t>()[0],
+              full({1}, value, DType::i32).to_vector<int32_t>()[0]);
   EXPECT_EQ(longs(flip(counted({2, 3}), {1})), (Longs{2, 1, 0, 5, 4, 3}));
   EXPECT_EQ(longs(flip(counted({2, 3}))), (Longs{5, 4, 3, 2, 1, 0}));
   EXPECT_EQ(longs(roll(counted({5}), 2, 0)), (Longs{3, 4, 0, 1, 2}));

@@ -5,6 +5,7 @@
 #include "athanor/backends/cpu/generic/strided.h"
 #include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
+#include "athanor/graph/whole_number.h"
 #include "athanor/kernels/memory_order.h"
 
 namespace athanor::cpu {
@@ -79,6 +80,8 @@ static Candidate pad_kernel(const KernelRequest& request) {
       filler = T(static_cast<float>(value));
     else if constexpr (std::is_same_v<T, bool>)
       filler = value != 0;
+    else if constexpr (std::is_integral_v<T>)
+      filler = static_cast<T>(whole_number(value));
     else
       filler = static_cast<T>(value);
     return function_candidate("generic pad", 0, [pad, filler](Buffers buffers) {

@@ -1,6 +1,7 @@
 // pad, concat and fold: elements that are copied or summed from positions that follow from their index.
 #include <fmt/format.h>
 
+#include "athanor/graph/whole_number.h"
 #include "athanor/kernels/copying_loop.h"
 #include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/loop_behind.h"
@@ -12,7 +13,7 @@ namespace {
 
 std::string number(double value, DType dtype) {
   const DType type = computed_in(dtype);
-  return is_float(type) ? literal(value, type) : literal(static_cast<int64_t>(value), type);
+  return is_float(type) ? literal(value, type) : literal(whole_number(value), type);
 }
 
 GpuCandidate one(std::string name, GpuLaunch launch) {
