@@ -61,6 +61,10 @@ TensorType attention_infer(std::span<const TensorType> in, const Attrs&) {
   check_queries(in[0], {in[2].dtype, in[2].shape.with(-1, in[0].shape[-1]), {}});
   if (in[1].shape[-2] != in[2].shape[-2])
     throw Error(ErrorCode::shape, fmt::format("{} keys for {} values", in[1].shape[-2], in[2].shape[-2]));
+  if (in[1].shape[-2] < 1 || in[1].shape[-1] < 1)
+    throw Error(ErrorCode::shape,
+                fmt::format("there are {} keys of {} features", in[1].shape[-2], in[1].shape[-1]), {},
+                "Both are at least 1");
   check_mask(in, 3, in[1]);
   return {in[0].dtype, in[0].shape.with(-1, in[2].shape[-1]), {}};
 }

@@ -33,6 +33,8 @@ TensorType cross_entropy_infer(std::span<const TensorType> in, const Attrs&) {
                 fmt::format("logits {} and labels {} do not fit", to_string(logits), to_string(labels)), {},
                 "They are [N, C] and [N], or [N, C, ...] and [N, ...]");
   check_not_empty(labels);
+  if (logits[1] < 1)
+    throw Error(ErrorCode::shape, fmt::format("logits {} have no classes", to_string(logits)));
   return {in[0].dtype, {}, {}};
 }
 

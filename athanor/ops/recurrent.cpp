@@ -24,9 +24,9 @@ TensorType recurrence_type(std::span<const TensorType> in, int64_t count) {
       throw Error(ErrorCode::dtype, "takes inputs of one dtype", {}, "Cast them first");
   }
   const Shape &gates = in[0].shape, &weight = in[1].shape;
-  if (gates.rank() != 3 || gates[2] % count != 0 || gates[1] < 1)
+  if (gates.rank() != 3 || gates[2] % count != 0 || gates[1] < 1 || gates[2] < 1)
     throw Error(ErrorCode::shape, fmt::format("the gates are {}", to_string(gates)), {},
-                fmt::format("They are [N, T, {} H] with T at least 1", count));
+                fmt::format("They are [N, T, {} H] with T and H at least 1", count));
   const int64_t n = gates[0], h = gates[2] / count;
   if (weight != Shape{count * h, h})
     throw Error(ErrorCode::shape, fmt::format("the weight is {}", to_string(weight)), {},

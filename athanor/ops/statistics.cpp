@@ -115,9 +115,10 @@ Tensor norm(Operand x, const Axes& axes, bool keep_dims, double p) {
       [&] {
         const Autocast exact(Precision::f32);
         const Tensor value = as_float(x), wide = widened(value);
-        if (std::isinf(p))
-          return cast(p > 0 ? max(abs(wide), axes, keep_dims) : min(abs(wide), axes, keep_dims),
-                      value.dtype());
+        if (std::isinf(p)) {
+          const Operand sizes(abs(wide), x.where());  // of none, the error names the caller's line
+          return cast(p > 0 ? max(sizes, axes, keep_dims) : min(sizes, axes, keep_dims), value.dtype());
+        }
         if (p == 0) return cast(sum(cast(not_equal(wide, 0), wide.dtype()), axes, keep_dims), value.dtype());
         if (p == 1) return cast(sum(abs(wide), axes, keep_dims), value.dtype());
         const Tensor total =

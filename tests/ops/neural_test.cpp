@@ -116,6 +116,12 @@ TEST(Softmax, LargeNumbers) {
   EXPECT_EQ(values(softmax(Tensor::from<double>({0, -infinity}, {2}))), (Doubles{1, 0}));
 }
 
+TEST(Loss, OfNoClasses) {
+  const Tensor none = zeros({3, 0}), labels = zeros({3}, DType::i64);
+  expect_error(ErrorCode::shape, {"logits [3, 0] have no classes"}, [&] { cross_entropy(none, labels); });
+  expect_error(ErrorCode::shape, {"logits [3, 0] have no classes"}, [&] { nll_loss(none, labels); });
+}
+
 TEST(Loss, ALabelThatIsNoClassIsNotTakenForNothing) {
   Tensor x = zeros({2, 3});
   x.requires_grad();

@@ -91,6 +91,9 @@ TEST(Reduction, NormsAndLogarithms) {
   EXPECT_EQ(norm(x, {}, false, 1).item(), 7);
   EXPECT_EQ(norm(x, {}, false, infinity).item(), 4);
   EXPECT_EQ(norm(f64({3, 0}), {}, false, 0).item(), 1);
+  expect_error(ErrorCode::shape, {"axis 1 has no elements", "reduction_test.cpp"}, [] {
+    norm(zeros({2, 0}), 1, false, infinity);
+  });
   Tensor origin = zeros({2}, DType::f64);
   origin.requires_grad();
   norm(origin).backward();

@@ -83,6 +83,15 @@ TEST(GroupedAttention, Errors) {
                [&] { scaled_dot_product_attention(q, q, q, {}, {.lengths = zeros({2})}); });
 }
 
+TEST(Attention, OfNoKeysOrFeatures) {
+  expect_error(ErrorCode::shape, {"there are 0 keys of 4 features", "sequence_test.cpp"}, [] {
+    scaled_dot_product_attention(zeros({2, 3, 4}), zeros({2, 0, 4}), zeros({2, 0, 5}));
+  });
+  expect_error(ErrorCode::shape, {"there are 5 keys of 0 features"}, [] {
+    scaled_dot_product_attention(zeros({2, 3, 0}), zeros({2, 5, 0}), zeros({2, 5, 4}));
+  });
+}
+
 TEST(Recurrence, Errors) {
   const Tensor gates = zeros({2, 5, 12}), weight = zeros({12, 3});
   expect_error(ErrorCode::shape,
@@ -99,7 +108,10 @@ TEST(Recurrence, Errors) {
     gru(gates, zeros({12, 4}), zeros({4}));
   });
   expect_error(ErrorCode::shape, {"gru", "gates [12, 3]"}, [&] { gru(weight, weight); });
-  expect_error(ErrorCode::shape, {"T at least 1"}, [&] { lstm(zeros({2, 0, 12}), weight); });
+  const std::string most = "T and H at least 1";
+  expect_error(ErrorCode::shape, {most}, [&] { lstm(zeros({2, 0, 12}), weight); });
+  expect_error(ErrorCode::shape, {most}, [] { values(lstm(zeros({2, 3, 0}), zeros({0, 0})).hidden); });
+  expect_error(ErrorCode::shape, {most}, [] { values(gru(zeros({2, 3, 0}), zeros({0, 0}))); });
 }
 
 TEST(ConvOtherRanks, Errors) {
