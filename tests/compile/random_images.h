@@ -18,12 +18,14 @@ class ImageBuilder : protected ProgramBuilder {
 
   int64_t channels() {
     constexpr int64_t all[] = {1, 3, 5, 7, 2, 4, 8, 16, 17, 32};
+    if (large_ > 0 && chance(large_)) return between(1, 5) * (chance(0.7) ? 16 : 13);
     return all[between(0, chance(0.7) ? 7 : 9)];
   }
   Shape image_shape() {
-    const int64_t n = chance(0.5) ? 1 : between(2, 3), c = channels();
+    const int64_t n = empties_ > 0 && chance(empties_) ? 0 : chance(0.5) ? 1 : between(2, 3), c = channels();
     int64_t h = between(1, 9), w = between(1, 9);
     if (chance(0.2)) h = 16, w = chance(0.5) ? 16 : 17;
+    if (large_ > 0) h *= between(1, 4), w *= between(1, 4);
     return {n, c, h, w};
   }
 
@@ -35,7 +37,8 @@ class ImageBuilder : protected ProgramBuilder {
     if (chance(0.3)) options.stride = {between(1, 3), between(1, 2)};
     if (chance(0.2)) options.dilation = {between(1, 2), between(1, 3)};
     options.padding = chance(0.5) ? Pair(kh / 2, kw / 2) : Pair(between(0, 2), between(0, 2));
-    if (chance(0.25)) options.groups = chance(0.6) ? in : in % 2 == 0 ? 2 : in % 3 == 0 ? 3 : 1;
+    if (chance(0.25))
+      options.groups = chance(0.6) ? std::max<int64_t>(1, in) : in % 2 == 0 ? 2 : in % 3 == 0 ? 3 : 1;
     const int64_t made = options.groups > 1 ? options.groups * between(1, 2) : channels();
     const int64_t summed = in / options.groups * kh * kw;
     const double size = 1.5 / std::sqrt(static_cast<double>(summed));
@@ -91,7 +94,7 @@ class ImageBuilder : protected ProgramBuilder {
         return add("concat of channels", {a, b}, [](In t) { return concat({t[0], t[1]}, 1); });
       }
       case 3: {  // as the statistics of a norm
-        const int64_t summed = shape_of(a).size() / n;
+        const int64_t summed = shape_of(a).size() / std::max<int64_t>(1, n);
         const double part = 1 / std::exp2(std::ceil(std::log2(static_cast<double>(summed))));
         return add("less the sum of a channel", {a}, [=](In t) {
           return t[0] - sum(t[0], {0, 2, 3}, true) * part;

@@ -5,9 +5,10 @@
 
 namespace athanor::testing {
 
-class LayerMaker : private ImageBuilder {
+class LayerMaker : protected ImageBuilder {
  public:
   LayerMaker(uint64_t seed, Numbers numbers) : ImageBuilder(seed, numbers) {}
+  virtual ~LayerMaker() = default;
 
   /// A program of 2 to `most_ops` ops, if their values allow it.
   RandomProgram make(int64_t most_ops) {
@@ -40,8 +41,8 @@ class LayerMaker : private ImageBuilder {
     return std::move(program_);
   }
 
- private:
-  bool op() {
+ protected:
+  virtual bool op() {
     const int64_t kind = between(0, 19);
     if (images_ && kind < 6) return convolution();
     if (images_ && kind < 8) return pool();

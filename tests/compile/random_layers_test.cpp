@@ -3,79 +3,23 @@
 // works as in random_graphs_test.cpp.
 #include <gtest/gtest.h>
 
-#include "tests/compile/random_checks.h"
 #include "tests/compile/random_layers.h"
-#include "tests/compile/random_seeds.h"
+#include "tests/compile/random_ways.h"
 #include "tests/support/gpu_devices.h"
 
 namespace athanor {
 namespace {
 
-using testing::largest, testing::RandomProgram, testing::Results, testing::Way, testing::LayerMaker,
-    testing::Numbers;
+using testing::Numbers, testing::LayerMaker, testing::for_each_exact, testing::for_each_smooth,
+    testing::for_each_real;
 
-/// Whether a program runs in way `w`. On GPUs compiling takes long, so each runs in one of the ways only.
-bool takes(const std::vector<Way>& ways, size_t w, unsigned seed) {
-  return ways[w].device == Device{} || w == seed % ways.size();
-}
-
-/// run(), with the program's listing if it fails.
-Results attempt(const RandomProgram& program, const Way& way) {
-  try {
-    return run(program, way);
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << error.what();
-    return {};
-  }
-}
-
-void expect_same(const Results& got, const Results& exact) {
-  ASSERT_EQ(got.size(), exact.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_EQ(got[i].size(), exact[i].size());
-    for (size_t k = 0; k < exact[i].size(); ++k)
-      ASSERT_EQ(got[i][k], exact[i][k]) << "result " << i << " element " << k;
-  }
-}
-
-/// Whether no number has many bits. An average has, or the gradient of several elements that are the largest.
-bool is_exact(const Results& results) {
-  for (const std::vector<double>& result : results)
-    for (const double x : result)
-      if (!(std::abs(x) <= 1024 && std::floor(x * 1024) == x * 1024)) return false;
-  return true;
-}
-
-/// Programs whose values, down to the last gradient, are exact in this way without passes.
-/// Returns how many there were for each way.
-std::vector<int> for_each_exact(testing::Seeds usual, int64_t ops, const std::vector<Way>& ways) {
-  std::vector<int> checked(ways.size());
-  testing::for_each_seed(usual, [&](unsigned seed) {
-    const RandomProgram program = LayerMaker(seed, Numbers::whole).make(ops);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program.listing());
-    const Results exact = run(program, {.without = testing::all_passes});
-    if (!is_exact(exact)) return false;
-    bool any = false;
-    for (size_t w = 0; w < ways.size(); ++w) {
-      const Way& way = ways[w];
-      if (!takes(ways, w, seed)) continue;
-      SCOPED_TRACE(std::string(to_string(way.precision)) + " " + std::string(to_string(way.dtype)));
-      Way plain = way;
-      plain.without = testing::all_passes, plain.device = {}, plain.checkpoint = plain.squeezed = false;
-      if (way.precision != Precision::f32 || way.dtype != DType::f64)
-        if (run(program, plain) != exact) continue;
-      any = true;
-      ++checked[w];
-      expect_same(attempt(program, way), exact);
-    }
-    return any;
-  });
-  return checked;
+testing::Maker layers(int64_t ops) {
+  return [ops](unsigned seed, Numbers numbers) { return LayerMaker(seed, numbers).make(ops); };
 }
 
 TEST(RandomLayers, OfWholeNumbersAreExact) {
   const std::vector<int> checked =
-      for_each_exact({0, 12}, 10,
+      for_each_exact({0, 12}, layers(10),
                      {{.dtype = DType::f64},
                       {.dtype = DType::f32},
                       {.dtype = DType::f32, .precision = Precision::bf16},
@@ -89,7 +33,7 @@ TEST(RandomLayers, OfWholeNumbersAreExact) {
 TEST(RandomLayers, OfWholeNumbersAreExactOnAGpu) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  for_each_exact({60, 62}, testing::gpu_ops(5),
+  for_each_exact({60, 62}, layers(testing::gpu_ops(5)),
                  {{.dtype = DType::f32, .device = gpu},
                   {.dtype = DType::f32, .device = gpu, .precision = Precision::bf16},
                   {.dtype = DType::f32, .device = gpu, .precision = Precision::f16, .checkpoint = true},
@@ -98,47 +42,8 @@ TEST(RandomLayers, OfWholeNumbersAreExactOnAGpu) {
                   {.dtype = DType::f32, .device = gpu, .precision = Precision::f16, .squeezed = true}});
 }
 
-/// Half a unit in the last place, relatively: how far rounding moves a value.
-double rounding(Precision precision) { return precision == Precision::bf16 ? 0x1p-9 : 0x1p-12; }
-
-/// Each value of a program is rounded when it is stored, and some within ops. How far such noise moves the
-/// results in float64 says how exact they can be: twice as much, because ops round within, in three draws,
-/// of which the worst case is several times. Where terms cancel within an op, the sizes of the others count.
-void expect_rounded(const RandomProgram& program, const Results& exact, const Way& way) {
-  const double u = rounding(way.precision), size = largest(exact);
-  std::vector<Results> moved;
-  for (const unsigned draw : {1, 2, 3})
-    moved.push_back(run(program, {.without = testing::all_passes, .noise = 2 * u, .draw = draw}));
-  const Results got = attempt(program, way);
-  ASSERT_EQ(got.size(), exact.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    double moves = 0;
-    for (size_t k = 0; k < exact[i].size(); ++k)
-      for (const Results& m : moved) moves = std::max(moves, std::abs(exact[i][k] - m[i][k]));
-    const double tolerance = 4 * moves + 2 * u * size + 1e-5;
-    for (size_t k = 0; k < exact[i].size(); ++k)
-      ASSERT_NEAR(got[i][k], exact[i][k], tolerance) << "result " << i << " element " << k;
-  }
-}
-
-void for_each_smooth(testing::Seeds usual, int64_t ops, const std::vector<Way>& ways) {
-  testing::for_each_seed(usual, [&](unsigned seed) {
-    const RandomProgram program = LayerMaker(seed, Numbers::smooth).make(ops);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program.listing());
-    const Results exact = run(program, {.without = testing::all_passes});
-    if (largest(exact) > 64) return false;
-    for (size_t w = 0; w < ways.size(); ++w) {
-      const Way& way = ways[w];
-      if (!takes(ways, w, seed)) continue;
-      SCOPED_TRACE(std::string(to_string(way.precision)) + " " + std::string(to_string(way.dtype)));
-      expect_rounded(program, exact, way);
-    }
-    return true;
-  });
-}
-
 TEST(RandomLayers, RoundAsTheirValuesDo) {
-  for_each_smooth({0, 8}, 8,
+  for_each_smooth({0, 8}, layers(8),
                   {{.dtype = DType::f32, .without = testing::all_passes, .precision = Precision::bf16},
                    {.dtype = DType::f32, .precision = Precision::bf16},
                    {.dtype = DType::f32, .precision = Precision::f16}});
@@ -147,31 +52,13 @@ TEST(RandomLayers, RoundAsTheirValuesDo) {
 TEST(RandomLayers, RoundAsTheirValuesDoOnAGpu) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  for_each_smooth({60, 62}, testing::gpu_ops(5),
+  for_each_smooth({60, 62}, layers(testing::gpu_ops(5)),
                   {{.dtype = DType::f32, .device = gpu, .precision = Precision::bf16},
                    {.dtype = DType::f32, .device = gpu, .precision = Precision::f16}});
 }
 
-void for_each_real(testing::Seeds usual, int64_t ops, const std::vector<Way>& ways) {
-  testing::for_each_seed(usual, [&](unsigned seed) {
-    const RandomProgram program = LayerMaker(seed, Numbers::real).make(ops);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program.listing());
-    const Results exact = run(program, {.without = testing::all_passes}),
-                  moved = run(program, {.without = testing::all_passes, .moved = testing::disturbance});
-    if (largest(exact) >= 1e4) return false;
-    for (size_t w = 0; w < ways.size(); ++w) {
-      const Way& way = ways[w];
-      if (!takes(ways, w, seed)) continue;
-      SCOPED_TRACE(std::string(to_string(way.dtype)) + (way.squeezed ? " squeezed" : "") +
-                   (way.checkpoint ? " checkpoint" : ""));
-      testing::expect_close(attempt(program, way), exact, moved, way.dtype == DType::f64 ? 2e-14 : 2.4e-7);
-    }
-    return true;
-  });
-}
-
 TEST(RandomLayers, MeanTheSameWithAllPasses) {
-  for_each_real({0, 12}, 12,
+  for_each_real({0, 12}, layers(12),
                 {{.dtype = DType::f64, .checkpoint = true},
                  {.dtype = DType::f64, .squeezed = true},
                  {.dtype = DType::f32},
@@ -181,7 +68,7 @@ TEST(RandomLayers, MeanTheSameWithAllPasses) {
 TEST(RandomLayers, MeanTheSameOnAGpu) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  for_each_real({60, 62}, testing::gpu_ops(5),
+  for_each_real({60, 62}, layers(testing::gpu_ops(5)),
                 {{.dtype = DType::f32, .device = gpu},
                  {.dtype = DType::f32, .device = gpu, .checkpoint = true, .squeezed = true}});
 }

@@ -52,21 +52,23 @@ class ProgramBuilder {
 
  protected:
   using In = const std::vector<Tensor>&;
-  static constexpr int64_t most_elements = 8000;
-  static constexpr double largest = 40;
 
   int64_t between(int64_t low, int64_t high) {
+    if (high < low) throw Error(ErrorCode::value, "there is nothing to draw from");
     return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
   }
   bool chance(double probability) { return static_cast<double>(random_() >> 11) * 0x1p-53 < probability; }
   int64_t extent() {
+    if (empties_ > 0 && chance(empties_)) return 0;
+    constexpr int64_t large[] = {128, 130, 255, 257, 512, 64, 1000, 1025, 96, 2050, 4099};
+    if (large_ > 0 && chance(large_)) return large[between(0, 10)];
     constexpr int64_t extents[] = {1, 2, 3, 5, 7, 8, 16, 4, 17, 31, 33, 65};
     return extents[between(0, chance(0.7) ? 6 : 11)];
   }
   Shape shape(int rank) {
     Ints extents;
     for (int i = 0; i < rank; ++i) extents.push_back(extent());
-    while (Shape(extents).size() > most_elements / 4)
+    while (Shape(extents).size() > most_elements_ / 4)
       extents[static_cast<size_t>(between(0, rank - 1))] = between(1, 5);
     return Shape(extents);
   }
@@ -92,8 +94,9 @@ class ProgramBuilder {
     std::vector<Tensor> in;
     for (const int i : inputs) in.push_back(tensors_[static_cast<size_t>(i)]);
     const HostArray number = compute(in).to_host();
-    if (number.size() == 0 || number.size() > most_elements || number.shape.rank() > 5) return false;
-    if (!std::ranges::all_of(to_doubles(number), [](double x) { return std::abs(x) <= largest; }))
+    if ((number.size() == 0 && empties_ == 0) || number.size() > most_elements_ || number.shape.rank() > 5)
+      return false;
+    if (!std::ranges::all_of(to_doubles(number), [this](double x) { return std::abs(x) <= largest_; }))
       return false;
     keep({std::move(text), inputs, std::move(compute), number, false});
     return true;
@@ -167,6 +170,9 @@ class ProgramBuilder {
   }
   int axis_of(int value) { return static_cast<int>(between(0, shape_of(value).rank() - 1)); }
 
+  int64_t most_elements_ = 8000;
+  double largest_ = 40;
+  double empties_ = 0, large_ = 0;  // how probable extents of 0, and large ones, are
   std::mt19937_64 random_;
   RandomProgram program_;
   std::vector<Tensor> tensors_;  // the values, computed

@@ -105,7 +105,7 @@ inline std::vector<Tensor> gradients_of(const RandomProgram& program, const Way&
   const std::vector<Tensor> all = values_of(program, way, leaves);
   Tensor loss = zeros({}, way.dtype, way.device);
   const auto squares = [](const Tensor& x) {
-    return sum(square(x)) * (1 / std::sqrt(static_cast<double>(x.size())));
+    return sum(square(x)) * (1 / std::sqrt(std::max<double>(1, static_cast<double>(x.size()))));
   };
   for (const int output : program.outputs) {
     const Tensor& x = all[static_cast<size_t>(output)];
