@@ -126,6 +126,8 @@ TEST(GpuF8Units, TakeEachTypeAsANarrowOne) {
   EXPECT_EQ(names(GpuTarget::hip, "gfx90a:sramecc+", f8e4m3), "f16 f16");
   EXPECT_EQ(names(GpuTarget::hip, "gfx90a", f8e5m2), "bf16 bf16");
   EXPECT_EQ(names(GpuTarget::hip, "gfx908", f8e5m2), "f16 f16");
+  // Its pairs of f16 take two instructions, and are for attention.
+  EXPECT_EQ(names(GpuTarget::hip, "gfx1010", f16), "f32");
   for (const DType dtype : {f8e4m3, f8e5m2}) {
     EXPECT_EQ(names(GpuTarget::hip, "gfx1030", dtype), "f16");
     EXPECT_EQ(names(GpuTarget::hip, "gfx1010", dtype), "");

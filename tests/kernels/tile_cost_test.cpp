@@ -39,11 +39,14 @@ TEST(TileCost, RatesAreThoseOfDataSheets) {
       EXPECT_NEAR(*traits.sheet->f16_matrix_tflops / traits.sheet->compute_units / units * 1e6, clock, 1)
           << architecture;
     }
-    if (const int dots = flops_of(traits.lane_units, DType::f16); dots > 0) {
+    if (const int dots = flops_of(traits.lane_units, DType::f16); dots > lanes) {
       EXPECT_NEAR(*traits.sheet->f16_vector_tflops / traits.sheet->compute_units / dots * 1e6, clock, 10)
           << architecture;
     }
   }
+  // Pairs by an FMA for each product.
+  const auto mixed = lane_units(GpuTarget::hip, "gfx1010");
+  EXPECT_EQ(flops_of(mixed, DType::f16), flops_of(mixed, DType::f32));
   // 128 lanes, or an instruction of two FMA; and OpenCL, where nobody says which chip it is.
   for (const char* architecture : {"gfx1100", "gfx1201", "sm_61", "sm_86", "sm_89", "sm_90", "sm_120"})
     EXPECT_EQ(flops_of(traits_of_architecture(architecture).lane_units, DType::f32), 0) << architecture;

@@ -378,6 +378,7 @@ std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view archit
   if (target != GpuTarget::hip) return lanes;
   // From gfx11 on, an instruction is two FMA of each of 64 lanes.
   if (architecture.starts_with("gfx11") || architecture.starts_with("gfx12")) return lanes;
+  if (architecture.starts_with("gfx1010")) return mixed_64;
   const bool has_dots = architecture.starts_with("gfx906") || architecture.starts_with("gfx103") ||
                         architecture.starts_with("gfx1011") || architecture.starts_with("gfx1012");
   return has_dots ? std::span<const MatrixUnit>(hip_dots_64) : std::span<const MatrixUnit>(lanes_64);

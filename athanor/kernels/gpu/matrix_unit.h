@@ -75,6 +75,9 @@ struct MatrixUnit {
   /// Whether a lane has every second row of eight of C, the lane 16 further the rows between them, and both
   /// can exchange them.
   bool interleaves_halves() const;
+  /// Whether a lane's pairs take an FMA for each product. They save room and reads, but no instructions:
+  /// attention gains by it, products do not.
+  bool mixes() const { return form == Form::dot && instruction == "__builtin_fmaf"; }
   /// Whether each lane multiplies alone.
   bool of_lanes() const { return form == Form::fma || form == Form::dot; }
 };

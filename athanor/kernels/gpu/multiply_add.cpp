@@ -124,7 +124,7 @@ std::string multiply_add_text(const MatrixUnit& unit) {
             : fmt::format("c = {}((i32)a, (i32)b, c, false)", unit.instruction);
     return fmt::format("DEVICE void MULTIPLY_ADD(i32 &c, u32 a, u32 b) {{ {}; }}\n", sum);
   }
-  if (unit.form == Form::dot && unit.instruction == "__builtin_fmaf")
+  if (unit.mixes())
     return vector_of(unit.operand, 2) +
            "DEVICE void MULTIPLY_ADD(f32 &c, u32 a, u32 b) {\n"
            "  const unit_operand x = __builtin_bit_cast(unit_operand, a), y = "

@@ -186,7 +186,7 @@ std::vector<const MatrixUnit*> tile_units(DType input, bool tf32, const GpuTrait
   for (const DType type : types)
     if (units.empty() && !tf32)
       for (const MatrixUnit& unit : traits.lane_units)
-        if (unit.input == type) units.push_back(&unit);
+        if (unit.input == type && !unit.mixes()) units.push_back(&unit);
   return units;
 }
 
