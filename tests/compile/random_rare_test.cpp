@@ -18,22 +18,26 @@ testing::Maker rare(int64_t ops, double empties = 0, double large = 0) {
 }
 
 TEST(RandomRareOps, OfWholeNumbersAreExact) {
-  for_each_exact({0, 6}, rare(8),
-                 {{.dtype = DType::f64},
-                  {.dtype = DType::f32},
-                  {.dtype = DType::f32, .precision = Precision::bf16},
-                  {.dtype = DType::f32, .precision = Precision::f16},
-                  {.dtype = DType::bf16},
-                  {.dtype = DType::f32, .checkpoint = true},
-                  {.dtype = DType::f32, .precision = Precision::bf16, .squeezed = true}});
+  const std::vector<int> checked =
+      for_each_exact({0, 6}, rare(8),
+                     {{.dtype = DType::f64},
+                      {.dtype = DType::f32},
+                      {.dtype = DType::f32, .precision = Precision::bf16},
+                      {.dtype = DType::f32, .precision = Precision::f16},
+                      {.dtype = DType::bf16},
+                      {.dtype = DType::f32, .checkpoint = true},
+                      {.dtype = DType::f32, .precision = Precision::bf16, .squeezed = true}});
+  for (const int programs : checked) EXPECT_GT(programs, 0);
 }
 
 TEST(RandomRareOps, WithoutElementsAreExact) {
-  for_each_exact({0, 6}, rare(8, 0.15),
-                 {{.dtype = DType::f64},
-                  {.dtype = DType::f32, .precision = Precision::bf16},
-                  {.dtype = DType::bf16},
-                  {.dtype = DType::f32, .checkpoint = true, .squeezed = true}});
+  const std::vector<int> checked =
+      for_each_exact({0, 6}, rare(8, 0.15),
+                     {{.dtype = DType::f64},
+                      {.dtype = DType::f32, .precision = Precision::bf16},
+                      {.dtype = DType::bf16},
+                      {.dtype = DType::f32, .checkpoint = true, .squeezed = true}});
+  for (const int programs : checked) EXPECT_GT(programs, 0);
 }
 
 TEST(RandomRareOps, OfWholeNumbersAreExactOnAGpu) {
@@ -56,11 +60,13 @@ TEST(RandomRareOps, WithoutElementsAreExactOnAGpu) {
 }
 
 TEST(RandomRareOps, OfLargeShapesAreExact) {
-  for_each_exact({0, 4}, rare(8, 0, 0.4),
-                 {{.dtype = DType::f32},
-                  {.dtype = DType::f32, .precision = Precision::f16},
-                  {.dtype = DType::bf16},
-                  {.dtype = DType::f32, .checkpoint = true, .squeezed = true}});
+  const std::vector<int> checked =
+      for_each_exact({0, 4}, rare(8, 0, 0.4),
+                     {{.dtype = DType::f32},
+                      {.dtype = DType::f32, .precision = Precision::f16},
+                      {.dtype = DType::bf16},
+                      {.dtype = DType::f32, .checkpoint = true, .squeezed = true}});
+  for (const int programs : checked) EXPECT_GT(programs, 0);
 }
 
 TEST(RandomRareOps, OfLargeShapesAreExactOnAGpu) {

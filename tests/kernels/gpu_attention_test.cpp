@@ -213,11 +213,12 @@ TEST(GpuAttention, PairsOfHalves) {
   };
   GpuTraits traits = device.facts().traits;
   traits.matrix_units = {};
+  traits.compute_units = 1;  // so that a part of all gradients has several chunks of keys
   // The device's own, and those of a chip without an instruction for two products: it is not needed.
   std::vector<std::span<const MatrixUnit>> units{lane_units(GpuTarget::hip, "gfx1010")};
   if (std::ranges::any_of(traits.lane_units, dots)) units.push_back(traits.lane_units);
   const AttentionCase cases[] = {
-      {.leading = {2}, .queries = 37, .keys = 70, .d = 40, .e = 24, .causal = true},
+      {.leading = {4}, .queries = 37, .keys = 70, .d = 40, .e = 24, .causal = true},
       {.leading = {1}, .queries = 70, .keys = 9, .d = 7, .e = 11, .masked = true}};
   for (const auto& one : units)
     for (const AttentionCase& c : cases) {
