@@ -52,7 +52,7 @@ class LayerMaker : protected ImageBuilder {
     if (kind < 13) return elementwise();
     if (kind < 16) return of_several();
     if (kind < 17) return reduction();
-    if (kind < 18) return chance(0.5) ? product() : rows();
+    if (kind < 18) return chance(0.5) ? product() : taken(pick(1, 4));
     return movement();
   }
 
@@ -167,14 +167,6 @@ class LayerMaker : protected ImageBuilder {
       default:
         return moved(a, axis, way);
     }
-  }
-  bool rows() {
-    const int a = pick(1, 4), axis = axis_of(a);
-    std::vector<int64_t> at;
-    for (int64_t i = between(1, 9); i > 0; --i) at.push_back(between(0, shape_of(a)[axis] - 1));
-    const Shape count{std::ssize(at)};
-    return add(fmt::format("take {} of axis {}", at, axis), {a},
-               [=](In t) { return take(t[0], Tensor::from(at, count, t[0].device()), axis); });
   }
   /// Products with few rows or columns, of batches that are alike, broadcast or only on one side.
   bool product() {

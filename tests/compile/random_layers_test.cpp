@@ -42,35 +42,20 @@ TEST(RandomLayers, OfWholeNumbersAreExactOnAGpu) {
                   {.dtype = DType::f32, .device = gpu, .precision = Precision::f16, .squeezed = true}});
 }
 
-TEST(RandomLayers, RoundAsTheirValuesDo) {
-  for_each_smooth({0, 8}, layers(8),
-                  {{.dtype = DType::f32, .without = testing::all_passes, .precision = Precision::bf16},
-                   {.dtype = DType::f32, .precision = Precision::bf16},
-                   {.dtype = DType::f32, .precision = Precision::f16}});
-}
+TEST(RandomLayers, RoundAsTheirValuesDo) { for_each_smooth({0, 8}, layers(8), testing::smooth_ways()); }
 
 TEST(RandomLayers, RoundAsTheirValuesDoOnAGpu) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  for_each_smooth({60, 62}, layers(testing::gpu_ops(5)),
-                  {{.dtype = DType::f32, .device = gpu, .precision = Precision::bf16},
-                   {.dtype = DType::f32, .device = gpu, .precision = Precision::f16}});
+  for_each_smooth({60, 62}, layers(testing::gpu_ops(5)), testing::smooth_ways(gpu));
 }
 
-TEST(RandomLayers, MeanTheSameWithAllPasses) {
-  for_each_real({0, 12}, layers(12),
-                {{.dtype = DType::f64, .checkpoint = true},
-                 {.dtype = DType::f64, .squeezed = true},
-                 {.dtype = DType::f32},
-                 {.dtype = DType::f32, .checkpoint = true, .squeezed = true}});
-}
+TEST(RandomLayers, MeanTheSameWithAllPasses) { for_each_real({0, 12}, layers(12), testing::real_ways()); }
 
 TEST(RandomLayers, MeanTheSameOnAGpu) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  for_each_real({60, 62}, layers(testing::gpu_ops(5)),
-                {{.dtype = DType::f32, .device = gpu},
-                 {.dtype = DType::f32, .device = gpu, .checkpoint = true, .squeezed = true}});
+  for_each_real({60, 62}, layers(testing::gpu_ops(5)), testing::real_ways(gpu));
 }
 
 }  // namespace

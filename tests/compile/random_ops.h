@@ -51,7 +51,7 @@ class ProgramMaker : private ProgramBuilder {
       case 14:
         return image();
       default:
-        return chance(0.5) ? indexed() : attention();
+        return chance(0.5) ? taken(pick(1, 3)) : attention();
     }
   }
 
@@ -172,14 +172,6 @@ class ProgramMaker : private ProgramBuilder {
                    [=](In t) { return conv2d(t[0], t[1], t[2], options); });
       }
     }
-  }
-  bool indexed() {
-    const int a = pick(1, 3), axis = axis_of(a);
-    std::vector<int64_t> at;
-    for (int64_t i = between(1, 9); i > 0; --i) at.push_back(between(0, shape_of(a)[axis] - 1));
-    const Shape count{std::ssize(at)};
-    return add(fmt::format("take {} of axis {}", at, axis), {a},
-               [=](In t) { return take(t[0], Tensor::from(at, count, t[0].device()), axis); });
   }
   bool attention() {
     const int a = pick(3, 4);

@@ -168,6 +168,15 @@ class ProgramBuilder {
       }
     }
   }
+  /// Some of a value's rows along an axis, perhaps several times.
+  bool taken(int a) {
+    const int axis = axis_of(a);
+    std::vector<int64_t> at;
+    for (int64_t i = between(1, 9); i > 0; --i) at.push_back(between(0, shape_of(a)[axis] - 1));
+    const Shape count{std::ssize(at)};
+    return add(fmt::format("take {} of axis {}", at, axis), {a},
+               [=](In t) { return take(t[0], Tensor::from(at, count, t[0].device()), axis); });
+  }
   int axis_of(int value) { return static_cast<int>(between(0, shape_of(value).rank() - 1)); }
 
   int64_t most_elements_ = 8000;

@@ -17,6 +17,12 @@ testing::Maker rare(int64_t ops, double empties = 0, double large = 0) {
   };
 }
 
+std::vector<testing::Way> exact_ways(Device gpu) {
+  return {{.dtype = DType::f32, .device = gpu},
+          {.dtype = DType::f32, .device = gpu, .precision = Precision::bf16},
+          {.dtype = DType::f32, .device = gpu, .precision = Precision::f16, .checkpoint = true}};
+}
+
 TEST(RandomRareOps, OfWholeNumbersAreExact) {
   const std::vector<int> checked =
       for_each_exact({0, 6}, rare(8),
@@ -53,10 +59,7 @@ TEST(RandomRareOps, OfWholeNumbersAreExactOnAGpu) {
 TEST(RandomRareOps, WithoutElementsAreExactOnAGpu) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  for_each_exact({60, 61}, rare(testing::gpu_ops(4), 0.15),
-                 {{.dtype = DType::f32, .device = gpu},
-                  {.dtype = DType::f32, .device = gpu, .precision = Precision::bf16},
-                  {.dtype = DType::f32, .device = gpu, .precision = Precision::f16, .checkpoint = true}});
+  for_each_exact({60, 61}, rare(testing::gpu_ops(4), 0.15), exact_ways(gpu));
 }
 
 TEST(RandomRareOps, OfLargeShapesAreExact) {
@@ -72,41 +75,23 @@ TEST(RandomRareOps, OfLargeShapesAreExact) {
 TEST(RandomRareOps, OfLargeShapesAreExactOnAGpu) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  for_each_exact({60, 61}, rare(testing::gpu_ops(4), 0, 0.4),
-                 {{.dtype = DType::f32, .device = gpu},
-                  {.dtype = DType::f32, .device = gpu, .precision = Precision::bf16},
-                  {.dtype = DType::f32, .device = gpu, .precision = Precision::f16, .checkpoint = true}});
+  for_each_exact({60, 61}, rare(testing::gpu_ops(4), 0, 0.4), exact_ways(gpu));
 }
 
-TEST(RandomRareOps, RoundAsTheirValuesDo) {
-  for_each_smooth({0, 4}, rare(8),
-                  {{.dtype = DType::f32, .without = testing::all_passes, .precision = Precision::bf16},
-                   {.dtype = DType::f32, .precision = Precision::bf16},
-                   {.dtype = DType::f32, .precision = Precision::f16}});
-}
+TEST(RandomRareOps, RoundAsTheirValuesDo) { for_each_smooth({0, 4}, rare(8), testing::smooth_ways()); }
 
 TEST(RandomRareOps, RoundAsTheirValuesDoOnAGpu) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  for_each_smooth({60, 61}, rare(testing::gpu_ops(4)),
-                  {{.dtype = DType::f32, .device = gpu, .precision = Precision::bf16},
-                   {.dtype = DType::f32, .device = gpu, .precision = Precision::f16}});
+  for_each_smooth({60, 61}, rare(testing::gpu_ops(4)), testing::smooth_ways(gpu));
 }
 
-TEST(RandomRareOps, MeanTheSameWithAllPasses) {
-  for_each_real({0, 6}, rare(10),
-                {{.dtype = DType::f64, .checkpoint = true},
-                 {.dtype = DType::f64, .squeezed = true},
-                 {.dtype = DType::f32},
-                 {.dtype = DType::f32, .checkpoint = true, .squeezed = true}});
-}
+TEST(RandomRareOps, MeanTheSameWithAllPasses) { for_each_real({0, 6}, rare(10), testing::real_ways()); }
 
 TEST(RandomRareOps, MeanTheSameOnAGpu) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  for_each_real({60, 61}, rare(testing::gpu_ops(4)),
-                {{.dtype = DType::f32, .device = gpu},
-                 {.dtype = DType::f32, .device = gpu, .checkpoint = true, .squeezed = true}});
+  for_each_real({60, 61}, rare(testing::gpu_ops(4)), testing::real_ways(gpu));
 }
 
 }  // namespace

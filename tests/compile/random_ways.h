@@ -94,6 +94,27 @@ inline void expect_rounded(const RandomProgram& program, const Results& exact, c
   }
 }
 
+/// The ways of for_each_smooth() and for_each_real() on the CPU, and on a GPU.
+inline std::vector<Way> smooth_ways() {
+  return {{.dtype = DType::f32, .without = all_passes, .precision = Precision::bf16},
+          {.dtype = DType::f32, .precision = Precision::bf16},
+          {.dtype = DType::f32, .precision = Precision::f16}};
+}
+inline std::vector<Way> smooth_ways(Device gpu) {
+  return {{.dtype = DType::f32, .device = gpu, .precision = Precision::bf16},
+          {.dtype = DType::f32, .device = gpu, .precision = Precision::f16}};
+}
+inline std::vector<Way> real_ways() {
+  return {{.dtype = DType::f64, .checkpoint = true},
+          {.dtype = DType::f64, .squeezed = true},
+          {.dtype = DType::f32},
+          {.dtype = DType::f32, .checkpoint = true, .squeezed = true}};
+}
+inline std::vector<Way> real_ways(Device gpu) {
+  return {{.dtype = DType::f32, .device = gpu},
+          {.dtype = DType::f32, .device = gpu, .checkpoint = true, .squeezed = true}};
+}
+
 inline void for_each_smooth(Seeds usual, const Maker& make, const std::vector<Way>& ways) {
   for_each_seed(usual, [&](unsigned seed) {
     const RandomProgram program = make(seed, Numbers::smooth);

@@ -298,7 +298,7 @@ constexpr std::array lanes = {
                {16, {Cell{0, 4}, {0, 8}, {0, 16}, {4, 0}, {8, 0}}, {Cell{0, 1}, {0, 2}, {1, 0}, {2, 0}}}}};
 constexpr std::array two_halves = {dot("dot2 16x32", "__builtin_amdgcn_fdot2", f16, f32, "_Float16")};
 /// FMA of f16 in f32, one after the other: pairs take half the registers and the local memory of numbers.
-constexpr std::array mixed_halves = {dot("mix 16x32", "__builtin_fmaf", f16, f32, "_Float16")};
+constexpr std::array mixed_halves = {dot("mix 16x32", "", f16, f32, "_Float16")};
 constexpr std::array four_bytes = {dot("dot4 16x32", "__builtin_amdgcn_sdot4", i8, i32, "int")};
 constexpr std::array cuda_bytes = {dot("dp4a 16x32", "dp4a.s32.s32", i8, i32, "")};
 constexpr auto hip_dots = joined(lanes, two_halves, four_bytes);

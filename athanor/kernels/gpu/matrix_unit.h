@@ -77,7 +77,7 @@ struct MatrixUnit {
   bool interleaves_halves() const;
   /// Whether a lane's pairs take an FMA for each product. They save room and reads, but no instructions:
   /// attention gains by it, products do not.
-  bool mixes() const { return form == Form::dot && instruction == "__builtin_fmaf"; }
+  bool mixes() const { return form == Form::dot && instruction.empty(); }
   /// Whether each lane multiplies alone.
   bool of_lanes() const { return form == Form::fma || form == Form::dot; }
 };

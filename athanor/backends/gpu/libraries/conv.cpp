@@ -83,18 +83,15 @@ class WithTurned final : public Kernel {
   int64_t rest_;  // where the library's own begins
 };
 
-OperandDesc& operand_of(KernelRequest& request, size_t buffer) {
-  return buffer < request.inputs.size() ? request.inputs[buffer] : request.outputs[0];
-}
-
 /// Asks for operands in the order of `strides_of`, where they have another.
 TurnedConv turned_to(const KernelRequest& request, std::initializer_list<size_t> buffers,
                      Ints (*strides_of)(const Shape&), const char* name) {
   TurnedConv conv{request, {}, name};
   for (const size_t buffer : buffers) {
-    OperandDesc& operand = operand_of(conv.asked, buffer);
+    const bool is_result = buffer == request.inputs.size();
+    OperandDesc& operand = is_result ? conv.asked.outputs[0] : conv.asked.inputs[buffer];
     Ints to = strides_of(operand.shape), from = std::exchange(operand.strides, to);
-    if (buffer == request.inputs.size()) std::swap(from, to);
+    if (is_result) std::swap(from, to);
     conv.turned.push_back(
         {buffer, copying_loop(operand.dtype, operand.shape.to_ints(), std::move(from), std::move(to))});
   }
@@ -122,19 +119,19 @@ Candidate with_turned(Candidate library, std::vector<Candidate> copies, const Tu
   std::vector<WithTurned::Part> parts;
   int64_t start = 0;
   size_t rest = library.scratch_bytes;
-  KernelRequest asked = conv.asked;
   for (size_t i = 0; i < copies.size(); ++i) {
-    const OperandDesc& operand = operand_of(asked, conv.turned[i].buffer);
+    const auto& [buffer, loop] = conv.turned[i];
     rest = std::max(rest, copies[i].scratch_bytes);
-    parts.push_back({conv.turned[i].buffer, std::move(copies[i]), start});
-    const int64_t bytes = operand.shape.size() * static_cast<int64_t>(size_of(operand.dtype));
+    parts.push_back({buffer, std::move(copies[i]), start});
+    const int64_t bytes = loop.iterations() * static_cast<int64_t>(size_of(loop.operands[0].dtype));
     start += ceil_div(bytes, alignment) * alignment;
   }
   std::string name = fmt::format("{}, {}", library.name, conv.name);
   const bool fewer_products = library.fewer_products;
-  return {std::move(name), static_cast<size_t>(start) + rest,
-          std::make_shared<WithTurned>(std::move(library), std::move(parts), asked.scratch_buffer(), start),
-          fewer_products};
+  return {
+      std::move(name), static_cast<size_t>(start) + rest,
+      std::make_shared<WithTurned>(std::move(library), std::move(parts), conv.asked.scratch_buffer(), start),
+      fewer_products};
 }
 
 std::optional<LibraryConv> library_conv(const KernelRequest& request) {
